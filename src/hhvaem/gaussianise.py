@@ -1,0 +1,165 @@
+"""The Gaussianising transform: a column's own distribution, mapped to a standard normal.
+
+The cumulative distribution of the column (`mixtures.py`) followed by the normal quantile function
+is tabulated, and the map *is* that table, linear between its knots and beyond its ends: its
+slope, its inverse and its density are exact.
+"""
+
+import equinox as eqx
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from hhvaem.mixtures import Mixture, fit_mixture
+from hhvaem.warps import EDGE, Array, Cell, Rounded, Warp, normal_between, resolvable
+
+# Scores beyond this, and rises below that, are lost in rounding.
+OUTERMOST, RISE = 8.2, 1e-9
+
+
+class Gaussianising(Warp):
+    """A monotone table from values to latent numbers; a value with two knots is an atom."""
+
+    knots: Array
+    scores: Array
+    lower: float
+    upper: float
+    only_atoms: bool = eqx.field(static=True)
+
+    def latent(self, x: Array) -> Array:
+        cell = self.cell(x)
+        return np.where(cell.low < cell.high, normal_between(cell.low, cell.high), cell.low)
+
+    def value(self, w: Array) -> Array:
+        left, slope = self._segment(self.scores, w)
+        x = self.knots[left] + (w - self.scores[left]) / slope
+        # Between the two knots of an atom the slope is infinite and x is the atom.
+        x = np.clip(x, self.lower, self.upper)
+        if self.atoms is None:
+            return x
+        middles = (self.atoms[1:] + self.atoms[:-1]) / 2
+        return self.atoms[np.searchsorted(middles, x)]
+
+    def cell(self, x: Array) -> Cell:
+        first = np.searchsorted(self.knots, x, side="left")
+        last = np.searchsorted(self.knots, x, side="right") - 1
+        atom = last > first
+        left, slope = self._segment(self.knots, x)
+        with np.errstate(invalid="ignore"):  # an atom at the very end, replaced below
+            w = self.scores[left] + (x - self.knots[left]) * slope
+        low = np.where(atom, self.scores[np.minimum(first, len(self.knots) - 1)], w)
+        high = np.where(atom, self.scores[last], w)
+        cell = resolvable(low, high)
+        return Cell(cell.low, cell.high, np.where(atom, cell.log_measure, np.log(slope)))
+
+    @property
+    def atoms(self) -> Array | None:
+        return self.knots[:-1][self.knots[1:] == self.knots[:-1]] if self.only_atoms else None
+
+    def mean(self, location: Array, scale: Array) -> Array:
+        if self.atoms is not None:
+            return super().mean(location, scale)
+        # Piece by piece, x is linear in w, and the moments of a cut normal are known.
+        _, slope = self._segment(self.scores, (self.scores[1:] + self.scores[:-1]) / 2)
+        start, ends = self.knots[:-1] - self.scores[:-1] / slope, self.scores[1:-1]
+        cuts = (ends - location[..., None]) / scale[..., None]
+        padding = [(0, 0)] * (cuts.ndim - 1) + [(1, 1)]
+        mass = np.diff(np.pad(ndtr(cuts), padding, constant_values=(0.0, 1.0)))
+        density = np.pad(np.exp(-0.5 * cuts**2) / np.sqrt(2 * np.pi), padding)
+        moment = location[..., None] * mass - scale[..., None] * np.diff(density)
+        return np.clip((start * mass + moment / slope).sum(-1), self.lower, self.upper)
+
+    def _segment(self, axis: Array, at: Array) -> tuple[np.ndarray, Array]:
+        """Give the left knot of the segment that holds each point, and the slope dw/dx there."""
+        left = np.clip(np.searchsorted(axis, at, side="right") - 1, 0, len(axis) - 2)
+        run, rise = np.diff(self.knots), np.diff(self.scores)
+        slope = np.divide(rise, run, out=np.full(rise.shape, np.inf), where=run > 0)
+        return left, slope[left]
+
+
+def fit_gaussianising(
+    x: Array,
+    *,
+    step: float | None = None,
+    lower: float | None = None,
+    upper: float | None = None,
+) -> Warp:
+    """Fit the transform to the observed values of a column.
+
+    Parameters
+    ----------
+    x
+        Finite values, at least one.
+    step
+        Spacing of the legal values, where there is one (1 for whole numbers).
+    lower, upper
+        Bounds of the legal values, where there are any.
+
+    Returns
+    -------
+    Warp
+        Under it the values are about standard normal.
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(0).lognormal(size=1000)
+    >>> warp = fit_gaussianising(x, lower=0.0)
+    >>> w = warp.latent(x)
+    >>> bool(abs(w.mean()) < 0.05), bool(abs(w.std() - 1) < 0.05)
+    (True, True)
+    >>> bool(np.allclose(warp.value(w), x))
+    True
+    """
+    lower = -np.inf if lower is None else lower
+    upper = np.inf if upper is None else upper
+    mixture, only_atoms = fit_mixture(x, lower, upper)
+    knots, scores = _tabulate(mixture)
+    warp = Gaussianising(knots, scores, lower, upper, only_atoms)
+    return warp if step is None else Rounded(warp, step, lower, upper)
+
+
+def _tabulate(mixture: Mixture) -> tuple[Array, Array]:
+    """Tabulate the normal quantiles of the cumulative distribution."""
+    offsets = np.array([-4.0, -2.5, -1.5, -0.75, 0.0, 0.75, 1.5, 2.5, 4.0])
+    x = (mixture.centres[:, None] + mixture.widths[:, None] * offsets).ravel()
+    x = np.append(x, mixture.centres[-1] + mixture.widths[-1] * np.linspace(-8, 8, 65))
+    x = x[(x > mixture.lower) & (x < mixture.upper)]
+    # The map runs to infinity at a bound: knots that halve the distance follow it.
+    halves = 0.5 ** np.arange(1, 41)
+    for bound, nearest in ((mixture.lower, x.min()), (mixture.upper, x.max())):
+        if np.isfinite(bound):
+            x = np.append(x, bound + (nearest - bound) * halves)
+    x = np.setdiff1d(x, mixture.atoms)
+    x = np.concatenate([x, mixture.atoms, mixture.atoms])
+    first = np.concatenate(
+        [np.ones(x.size - mixture.atoms.size, bool), np.zeros(mixture.atoms.size, bool)]
+    )
+    order = np.lexsort([~first, x])
+    x, first = x[order], first[order]
+    left, here, right = mixture.below(x)
+    left, right = np.where(first, left, left + here), np.where(first, right + here, right)
+    with np.errstate(divide="ignore"):
+        scores = np.where(left < 0.5, ndtri(np.minimum(left, 1.0)), -ndtri(np.minimum(right, 1.0)))
+    return _increasing(x, scores, mixture)
+
+
+def _increasing(x: Array, scores: Array, mixture: Mixture) -> tuple[Array, Array]:
+    """Keep the knots at which the map rises, and give it ends to be extended from."""
+    atom = np.isin(x, mixture.atoms)
+    # An atom at a bound takes all that lies beyond; other scores end where rounding does.
+    at_bound = atom & ((x <= mixture.lower) | (x >= mixture.upper))
+    scores = np.clip(scores, *np.where(at_bound, EDGE, OUTERMOST) * np.array([[-1.0], [1.0]]))
+    keep: list[int] = []
+    for i in range(x.size):
+        if atom[i] or (
+            abs(scores[i]) < OUTERMOST and (not keep or scores[i] > scores[keep[-1]] + RISE)
+        ):
+            keep.append(i)
+    x, scores = x[keep], scores[keep]
+    reach = mixture.widths[-1]
+    if x[0] > mixture.lower:
+        x = np.insert(x, 0, max(mixture.lower, x[0] - reach))
+        scores = np.insert(scores, 0, scores[0] - 1.0)
+    if x[-1] < mixture.upper:
+        x = np.append(x, min(mixture.upper, x[-1] + reach))
+        scores = np.append(scores, scores[-1] + 1.0)
+    return x, scores

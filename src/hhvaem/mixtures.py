@@ -1,0 +1,202 @@
+"""The distribution of one column: atoms and a smooth part.
+
+Atoms are values that many rows share. The smooth part is made of normal kernels, wide where the
+data are sparse, over a faint normal that reaches everywhere.
+"""
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtr
+
+from hhvaem.warps import Array
+
+# Kernels at most; more rows share kernels by rank.
+KERNELS = 128
+# A column in which new rows repeat old values at least this often has atoms only.
+REPEATED = 0.98
+# Rows and folds that choose the smoothness.
+TRIAL_ROWS, TRIAL_FOLDS = 1500, 3
+# Kernel widths to choose from: the share of all kernels that one spans, and how far it follows
+# the local density (1: fully; 1/2: as its root, after Abramson 1982). None: one normal for all.
+WIDTHS = (*itertools.product((0.015, 0.03, 0.06, 0.12, 0.25), (0.5, 1.0)), None)
+
+
+class Mixture(NamedTuple):
+    """Atoms with masses, and kernels with centres, widths and masses, all adding up to one."""
+
+    atoms: Array
+    masses: Array
+    centres: Array
+    widths: Array
+    weights: Array
+    lower: float
+    upper: float
+
+    def below(self, x: Array) -> tuple[Array, Array, Array]:
+        """Give the masses at values less than x, at x, and at values greater than x."""
+        smooth = self.weights.sum()
+        # Both tails are summed on their own: each keeps its digits where the other is near one.
+        start, end = self._kernels(np.array([self.lower, self.upper]), 1.0)
+        left = np.maximum(self._kernels(x, 1.0) - start, 0.0) * (smooth / (end - start))
+        end_left, end_right = self._kernels(np.array([self.lower, self.upper]), -1.0)
+        right = np.maximum(self._kernels(x, -1.0) - end_right, 0.0)
+        right = right * (smooth / (end_left - end_right))
+        rank_left = np.searchsorted(self.atoms, x, side="left")
+        rank_right = np.searchsorted(self.atoms, x, side="right")
+        cumulated = np.concatenate([[0.0], np.cumsum(self.masses)])
+        remaining = np.concatenate([np.cumsum(self.masses[::-1])[::-1], [0.0]])
+        here = cumulated[rank_right] - cumulated[rank_left]
+        return left + cumulated[rank_left], here, right + remaining[rank_right]
+
+    def log_density(self, x: Array) -> Array:
+        """Give the log density of the smooth part."""
+        z = (x[:, None] - self.centres) / self.widths
+        density = np.exp(-0.5 * z**2) @ (self.weights / self.widths) / np.sqrt(2 * np.pi)
+        start, end = self._kernels(np.array([self.lower, self.upper]), 1.0)
+        return np.log(np.maximum(density, 1e-300) * (self.weights.sum() / (end - start)))
+
+    def log_mass(self, low: Array, high: Array) -> Array:
+        """Give the log probability of values between `low` and `high`, neither an atom."""
+        below_low, _, above_low = self.below(low)
+        below_high, _, above_high = self.below(high)
+        mass = np.where(below_low < 0.5, below_high - below_low, above_low - above_high)
+        return np.log(np.maximum(mass, 1e-300))
+
+    def _kernels(self, x: Array, sign: float) -> Array:
+        return ndtr(sign * (x[:, None] - self.centres) / self.widths) @ self.weights
+
+
+def fit_mixture(x: Array, lower: float, upper: float) -> tuple[Mixture, bool]:
+    """Fit the distribution of a column's observed values.
+
+    Parameters
+    ----------
+    x
+        Finite values between the bounds, at least one.
+    lower, upper
+        Bounds of the legal values, which may be infinite.
+
+    Returns
+    -------
+    mixture, only_atoms
+        The distribution, and whether the column has no other values than those it has shown.
+    """
+    values, counts = np.unique(x, return_counts=True)
+    if (counts == 1).sum() <= (1 - REPEATED) * counts.sum():
+        return _mixture(values, counts, 1.0, (0.03, 0.5), lower, upper), True
+    share, width = _choose(x, lower, upper)
+    return _mixture(values, counts, max(3.0, share * x.size), width, lower, upper), False
+
+
+def _mixture(
+    values: Array,
+    counts: np.ndarray,
+    threshold: float,
+    width: tuple[float, float] | None,
+    lower: float,
+    upper: float,
+) -> Mixture:
+    """Make atoms of the values seen at least `threshold` times, kernels of the others."""
+    rows = counts.sum()
+    atom = counts >= threshold
+    if atom.all():
+        # What is new appears about as often as values that were seen once (Good and Turing).
+        smooth = ((counts == 1).sum() + 1) / (rows + 1)
+        masses = counts / rows * (1 - smooth)
+        sample = np.repeat(values, counts)
+    else:
+        masses = counts[atom] / (rows + 1)
+        smooth = 1 - masses.sum()
+        sample = np.repeat(values[~atom], counts[~atom])
+    if width is None:
+        centres, widths = np.array([sample.mean()]), np.array([sample.std()])
+        shares = np.ones(1)
+    else:
+        parts = np.array_split(sample, min(sample.size, KERNELS))
+        centres = np.array([part[part.size // 2] for part in parts])
+        shares = np.array([part.size for part in parts]) / sample.size
+        reach = round(np.sqrt(centres.size) / 2) + 1
+        first = np.maximum(np.arange(centres.size) - reach, 0)
+        last = np.minimum(np.arange(centres.size) + reach, centres.size - 1)
+        gaps = (centres[last] - centres[first]) / np.maximum(last - first, 1)
+        gaps = np.maximum(gaps, 1e-9 * (centres[-1] - centres[0]))
+        typical = np.exp(np.mean(np.log(gaps))) if gaps.all() else 0.0
+        share, power = width
+        widths = share * centres.size * gaps**power * typical ** (1 - power)
+    # What a kernel has beyond a bound is mirrored back, or density would be missing there.
+    for bound in (lower, upper):
+        if np.isfinite(bound):
+            near = np.abs(centres - bound) < 8 * widths
+            centres = np.append(centres, 2 * bound - centres[near])
+            widths, shares = np.append(widths, widths[near]), np.append(shares, shares[near])
+    # One faint normal over everything, of one row's weight, so that nothing is impossible.
+    mean = np.average(values, weights=counts)
+    spread = np.sqrt(np.average((values - mean) ** 2, weights=counts)) or abs(mean) or 1.0
+    faint = 1 / (rows + 1)
+    weights = np.append(shares * (1 - faint), faint)
+    return Mixture(
+        values[atom],
+        masses,
+        np.append(centres, mean),
+        np.append(np.maximum(widths, 1e-6 * spread), spread),
+        weights * smooth / weights.sum(),
+        lower,
+        upper,
+    )
+
+
+def _choose(x: Array, lower: float, upper: float) -> tuple[float, tuple[float, float] | None]:
+    """Choose what makes an atom and how wide kernels are, by the scores of left-out rows."""
+    x = np.random.default_rng(0).permutation(x)[:TRIAL_ROWS]
+    if x.size < 2 * TRIAL_FOLDS:
+        return 1.0, None
+    ties = np.unique(x).size < x.size
+    shares = (0.005, 0.02, 0.1, 1.0) if ties else (1.0,)
+    scores = {
+        choice: _left_out_scores(x, *choice, lower, upper, ties=ties)
+        for choice in itertools.product(shares, WIDTHS)
+    }
+    share, width = max(scores, key=lambda choice: scores[choice].mean())
+    # One normal is preferred until kernels are better by more than chance.
+    gain = scores[share, width] - scores[share, None]
+    return share, width if gain.mean() > gain.std() / np.sqrt(gain.size) else None
+
+
+def _left_out_scores(
+    x: Array,
+    share: float,
+    width: tuple[float, float] | None,
+    lower: float,
+    upper: float,
+    *,
+    ties: bool,
+) -> Array:
+    folds = np.arange(x.size) % TRIAL_FOLDS
+    scores = np.empty(x.size)
+    for fold in range(TRIAL_FOLDS):
+        left_out = folds == fold
+        values, counts = np.unique(x[~left_out], return_counts=True)
+        threshold = max(3.0, share * counts.sum())
+        mixture = _mixture(values, counts, threshold, width, lower, upper)
+        if ties:
+            scores[left_out] = mixture.log_mass(*rounding_interval(x[left_out], values))
+        else:
+            scores[left_out] = mixture.log_density(x[left_out])
+    return scores
+
+
+def rounding_interval(x: Array, values: Array) -> tuple[Array, Array]:
+    """Give the interval that rounds to each x: half way to the next of the known values.
+
+    Where values repeat, densities of models with and without atoms cannot be compared; the
+    masses of these intervals can. The outermost intervals are open.
+    """
+    below = np.searchsorted(values, x, side="left") - 1
+    above = np.searchsorted(values, x, side="right")
+    low = np.where(below >= 0, (values[np.maximum(below, 0)] + x) / 2, -np.inf)
+    high = np.where(
+        above < values.size, (values[np.minimum(above, values.size - 1)] + x) / 2, np.inf
+    )
+    return low, high

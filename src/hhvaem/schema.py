@@ -1,0 +1,211 @@
+"""What a table's columns are: kinds, levels, bounds, costs; to and from JSON."""
+
+import dataclasses
+import datetime as dt
+import html
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from hhvaem.errors import InputError
+
+Kind = Literal[
+    "real", "positive", "count", "binary", "categorical", "ordinal", "datetime",
+    "constant", "ignored",
+]  # fmt: skip
+Storage = Literal["integer", "float", "boolean", "text", "datetime", "date", "none"]
+Level = bool | int | float | str
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+LEVELLED: frozenset[Kind] = frozenset({"binary", "categorical", "ordinal"})
+UNMODELLED: frozenset[Kind] = frozenset({"constant", "ignored"})
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table.
+
+    Parameters
+    ----------
+    name
+        The column's name.
+    kind
+        What its values are. `real`, `positive` (not negative), `count` (whole, not
+        negative) and `datetime` are numbers; `binary`, `categorical` and `ordinal` have
+        `levels`; a `constant` column is filled with its only value; an `ignored` one is
+        passed through as it is.
+    storage
+        How the values were stored in the table that was fitted.
+    levels
+        The values of a binary, categorical, ordinal or constant column, in order.
+    step
+        Spacing of the legal values of a number: 1 for whole numbers, microseconds for a
+        datetime (a day where every value is a midnight); None where any number is legal.
+    lower, upper
+        Bounds that every value keeps.
+    cost, group
+        What measuring a value costs, and the group it is measured with.
+    note
+        What its owner should know: constant, empty, looks like an identifier.
+    """
+
+    name: str
+    kind: Kind
+    storage: Storage = "float"
+    levels: tuple[Level, ...] = ()
+    step: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    cost: float = 1.0
+    group: str | None = None
+    note: str = ""
+
+    @property
+    def modelled(self) -> bool:
+        """Whether a model of the table has this column."""
+        return self.kind not in UNMODELLED
+
+    @property
+    def support(self) -> tuple[float, float, float | None]:
+        """Least and largest legal number, and their spacing: what the kind implies included."""
+        lower = -math.inf if self.lower is None else self.lower
+        upper = math.inf if self.upper is None else self.upper
+        if self.kind in ("positive", "count"):
+            lower = max(lower, 0.0)
+        return lower, upper, 1.0 if self.kind == "count" and self.step is None else self.step
+
+    @property
+    def treatment(self) -> str:
+        """What happens to the holes of this column."""
+        return "passed through" if self.kind == "ignored" else "filled"
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns of a table, in its order.
+
+    Examples
+    --------
+    >>> schema = Schema((Column("age", "count"), Column("sex", "binary", levels=("f", "m"))))
+    >>> Schema.from_json(schema.to_json()) == schema
+    True
+    >>> schema["sex"].levels
+    ('f', 'm')
+    >>> print(schema)
+    column  kind    treatment  values      note
+    age     count   filled     whole, >=0
+    sex     binary  filled     'f', 'm'
+    """
+
+    columns: tuple[Column, ...]
+    _by_name: dict[str, Column] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_by_name", {column.name: column for column in self.columns})
+
+    def __getitem__(self, name: str) -> Column:
+        return self._by_name[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def __iter__(self) -> Iterator[Column]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all columns."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def modelled(self) -> tuple[Column, ...]:
+        """The columns that a model of the table has, in order."""
+        return tuple(column for column in self.columns if column.modelled)
+
+    def __str__(self) -> str:
+        rows = [_REPORT, *(_reported(column) for column in self.columns)]
+        widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+        lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Show the report of `print(schema)` as a table in a notebook."""
+        head = "".join(f"<th>{title}</th>" for title in _REPORT)
+        body = "".join(
+            "<tr>"
+            + "".join(f"<td>{html.escape(cell)}</td>" for cell in _reported(column))
+            + "</tr>"
+            for column in self.columns
+        )
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+    def to_json(self) -> str:
+        """Write the schema as JSON text."""
+        columns = [dataclasses.asdict(column) for column in self.columns]
+        return json.dumps({"version": VERSION, "columns": columns}, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Schema":
+        """Read what `to_json` wrote.
+
+        Raises
+        ------
+        InputError
+            Where the text is not a schema this version can read.
+        """
+        try:
+            content = json.loads(text)
+            version, columns = content["version"], content["columns"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(
+                "This is not a schema: no JSON with 'version' and 'columns'."
+            ) from error
+        if version != VERSION:
+            raise InputError(
+                f"This schema has version {version!r}, this hhvaem reads version {VERSION}; "
+                "load it with the hhvaem that wrote it."
+            )
+        return cls(tuple(_column(entry) for entry in columns))
+
+
+_REPORT = ("column", "kind", "treatment", "values", "note")
+_SHOWN = 5  # levels in a line of the report
+
+
+def _reported(column: Column) -> tuple[str, ...]:
+    return column.name, column.kind, column.treatment, _legal_values(column), column.note
+
+
+def _legal_values(column: Column) -> str:
+    if column.kind == "constant" and column.storage in ("datetime", "date"):
+        epoch = dt.datetime(1970, 1, 1)
+        return str(epoch + dt.timedelta(microseconds=float(column.levels[0])))
+    if column.levels:
+        shown = ", ".join(map(repr, column.levels[:_SHOWN]))
+        rest = len(column.levels) - _SHOWN
+        return f"{shown} and {rest} more" if rest > 0 else shown
+    if column.kind in ("datetime", "ignored"):
+        return ""
+    lower, upper, step = column.support
+    parts = (
+        "" if step is None else "whole" if step == 1 else f"step {step:g}",
+        "" if math.isinf(lower) else f">={lower:g}",
+        "" if math.isinf(upper) else f"<={upper:g}",
+    )
+    return ", ".join(filter(None, parts))
+
+
+def _column(entry: Any) -> Column:
+    try:
+        name, kind, storage = entry["name"], entry["kind"], entry["storage"]
+        if kind not in KINDS or storage not in get_args(Storage):
+            raise InputError(f"Column {name!r} of the schema has an unknown kind or storage.")
+        return Column(**{**entry, "levels": tuple(entry["levels"])})
+    except (TypeError, KeyError) as error:
+        raise InputError(f"This is not a column of a schema: {entry!r}.") from error

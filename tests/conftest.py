@@ -1,0 +1,29 @@
+"""Strictness that only tests pay for; shapes are checked by `--jaxtyping-packages` (pyproject)."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import jax
+import pytest
+
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+@pytest.fixture
+def data_folder() -> Path:
+    """The paper's data on this machine; tests that ask for it skip where there is none."""
+    folder = os.environ.get("HHVAEM_DATA")
+    if not folder:
+        pytest.skip("HHVAEM_DATA is not set")
+    return Path(folder)
+
+
+@pytest.fixture
+def x64() -> Iterator[None]:
+    """Double precision, for derivatives by finite differences."""
+    # JAX 0.7 has the context manager in `jax.experimental` only.
+    enable = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
+    with enable(True):
+        yield

@@ -1,0 +1,143 @@
+"""The Gaussianising transform: monotone, exact, legal, and better than a Gaussian."""
+
+import hypothesis.strategies as st
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis.extra import numpy as hnp
+from scipy import stats
+
+from hhvaem.gaussianise import Gaussianising, fit_gaussianising
+from hhvaem.likelihoods import Ordered
+from hhvaem.mixtures import rounding_interval
+from hhvaem.warps import Rounded, Warp
+
+STANDARD = jnp.zeros((1, 2))
+
+
+def log_prob(warp: Warp, x: np.ndarray) -> np.ndarray:
+    return np.asarray(Ordered(warp).log_prob(jnp.zeros((x.size, 2)), x), float)
+
+
+def gaussian(train: np.ndarray, test: np.ndarray) -> float:
+    return float(stats.norm(train.mean(), train.std()).logpdf(test).mean())
+
+
+@st.composite
+def columns(draw: st.DrawFn) -> tuple[np.ndarray, dict[str, float]]:
+    """Draw values of any scale, with ties, outliers and bounds."""
+    count = draw(st.integers(1, 60))
+    scale = draw(st.sampled_from([1e-9, 1.0, 1e9]))
+    numbers = st.floats(-100, 100).map(lambda v: round(v, 3))
+    pool = draw(hnp.arrays(float, draw(st.integers(1, count)), elements=numbers))
+    x = pool[draw(hnp.arrays(int, count, elements=st.integers(0, pool.size - 1)))] * scale
+    settings: dict[str, float] = {}
+    if draw(st.booleans()):
+        x = np.abs(x)
+        settings["lower"] = 0.0
+    if draw(st.booleans()):
+        settings["upper"] = float(x.max()) + draw(st.sampled_from([0.0, 1.0])) * scale
+        if settings["upper"] == settings.get("lower"):
+            settings["upper"] += scale
+    if scale >= 1 and draw(st.booleans()):
+        x = np.rint(x)
+        settings["step"] = 1.0
+        if "upper" in settings:
+            settings["upper"] = float(np.ceil(max(settings["upper"], x.max())))
+    return x + 0.0, settings
+
+
+@given(columns(), st.integers(0, 2**32 - 1))
+@settings(max_examples=150, deadline=None)
+def test_the_map_is_monotone_exact_and_legal(
+    column: tuple[np.ndarray, dict[str, float]], seed: int
+) -> None:
+    x, keywords = column
+    warp = fit_gaussianising(x, **keywords)
+    table = warp.smooth if isinstance(warp, Rounded) else warp
+    assert isinstance(table, Gaussianising)
+    assert (np.diff(table.knots) >= 0).all()
+    assert (np.diff(table.scores) >= 0).all()
+    cell = warp.cell(x)
+    assert all(np.isfinite(part).all() for part in cell)
+    assert (cell.low <= cell.high).all()
+    np.testing.assert_allclose(
+        warp.value(warp.latent(x)), x, rtol=1e-9, atol=1e-9 * np.abs(x).max()
+    )
+    w = np.sort(3 * np.random.default_rng(seed).normal(size=500))
+    drawn = warp.value(w)
+    assert np.isfinite(drawn).all()
+    assert (np.diff(drawn) >= 0).all()
+    assert (drawn >= keywords.get("lower", -np.inf)).all()
+    assert (drawn <= keywords.get("upper", np.inf)).all()
+    if "step" in keywords:
+        assert (drawn == np.rint(drawn)).all()
+    if table.only_atoms:
+        assert np.isin(drawn, x).all()
+    anywhere = np.resize(np.concatenate([x, drawn, (x + drawn[: x.size]) / 2]), 700)
+    if "step" in keywords:
+        anywhere = np.rint(anywhere)
+    assert np.isfinite(log_prob(warp, anywhere)).all()
+
+
+def test_a_number_that_takes_twelve_values_is_drawn_as_one_of_the_twelve() -> None:
+    rng = np.random.default_rng(0)
+    values = np.round(rng.uniform(0.6, 1.0, 12), 3)
+    x = rng.choice(values, 700)
+    warp = fit_gaussianising(x, lower=0.0)
+    drawn = warp.value(rng.normal(size=50_000))
+    assert set(np.unique(drawn)) == set(values)
+    shares = np.array([(drawn == v).mean() for v in values])
+    expected = np.array([(x == v).mean() for v in values])
+    np.testing.assert_allclose(shares, expected, atol=0.01)
+
+
+def test_a_value_never_seen_has_the_weight_of_one_row_and_not_none() -> None:
+    x = np.repeat(np.arange(12.0) / 7, 50)
+    warp = fit_gaussianising(x)
+    law = Ordered(warp)
+    atoms = np.exp(log_prob(warp, np.unique(x))).sum()
+    assert 1 - atoms == pytest.approx(1 / (x.size + 1), rel=0.05)
+    assert np.isfinite(log_prob(warp, np.array([0.2, -5.0, 100.0]))).all()
+    assert law.cdf(STANDARD, np.array([1e6]))[0] == pytest.approx(1.0)
+
+
+def test_zeros_keep_their_share() -> None:
+    rng = np.random.default_rng(0)
+    x = np.where(rng.random(506) < 0.73, 0.0, rng.gamma(2, 15, 506))
+    warp = fit_gaussianising(x, lower=0.0)
+    assert np.exp(log_prob(warp, np.zeros(1)))[0] == pytest.approx((x == 0).mean(), abs=0.005)
+    drawn = warp.value(rng.normal(size=20_000))
+    assert (drawn == 0).mean() == pytest.approx((x == 0).mean(), abs=0.015)
+    assert drawn.mean() == pytest.approx(x.mean(), rel=0.1)
+
+
+def test_two_narrow_modes_beat_a_gaussian_by_far() -> None:
+    rng = np.random.default_rng(0)
+    x = np.where(rng.random(2000) < 0.5, -1.0, 1.0) + 0.02 * rng.normal(size=2000)
+    train, test = x[:1000], x[1000:]
+    score = log_prob(fit_gaussianising(train), test).mean()
+    truth = np.logaddexp(*(stats.norm(m, 0.02).logpdf(test) for m in (-1, 1))) - np.log(2)
+    assert score > gaussian(train, test) + 2.5
+    assert score > truth.mean() - 0.15
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_on_gaussian_data_it_is_as_good_as_the_gaussian(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    train, test = rng.normal(size=400), rng.normal(size=4000)
+    assert log_prob(fit_gaussianising(train), test).mean() > gaussian(train, test) - 0.02
+
+
+@pytest.mark.parametrize("factor", [1e-9, 1e9])
+def test_a_change_of_units_changes_nothing_else(factor: float) -> None:
+    x = np.random.default_rng(0).lognormal(size=300)
+    one, other = fit_gaussianising(x, lower=0.0), fit_gaussianising(factor * x, lower=0.0)
+    np.testing.assert_allclose(one.latent(x), other.latent(factor * x), atol=1e-6)
+
+
+def test_rounding_intervals_reach_half_way_to_the_neighbours() -> None:
+    low, high = rounding_interval(np.array([1.0, 2.5, 4.0]), np.array([1.0, 2.0, 4.0]))
+    np.testing.assert_array_equal(low, [-np.inf, 2.25, 3.0])
+    np.testing.assert_array_equal(high, [1.5, 3.25, np.inf])
