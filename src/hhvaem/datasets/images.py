@@ -1,0 +1,203 @@
+"""The paper's image sets as arrays of bytes."""
+
+import io
+import os
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Bool, UInt8
+
+from hhvaem.datasets.catalogue import entry as look_up
+from hhvaem.datasets.places import find, find_own, missing, read
+from hhvaem.datasets.records import Entry, File
+from hhvaem.errors import InputError
+
+_CROP = 148  # the paper's centre crop of an aligned image, 178 wide and 218 high
+_ALIGNED = (178, 218)
+
+
+@dataclass(frozen=True, eq=False)
+class Images:
+    """Images with their labels.
+
+    Parameters
+    ----------
+    name
+        The data set's name.
+    pixels
+        The images: height and width, and channels where there are colours.
+    labels
+        A class per image, or a row of 0 and 1, one for each attribute.
+    labelled
+        Whether an image has a label; the row of one that has none is 0.
+    attributes
+        The names of the attributes.
+    """
+
+    name: str
+    pixels: UInt8[np.ndarray, "images height width *channels"]
+    labels: UInt8[np.ndarray, "images *attributes"]
+    labelled: Bool[np.ndarray, " images"]
+    attributes: tuple[str, ...] = ()
+
+    @property
+    def unlabelled(self) -> int:
+        """How many images have no label."""
+        return int((~self.labelled).sum())
+
+
+def load_images(
+    name: str,
+    *,
+    part: Literal["train", "test"] = "train",
+    limit: int | None = None,
+    folder: str | os.PathLike[str] | None = None,
+) -> Images:
+    """Load an image set.
+
+    Parameters
+    ----------
+    name
+        `mnist`, `fashion_mnist` or `celeba`.
+    part
+        The official part; the paper splits `train` again and does not use `test`. CelebA is not
+        divided here: it has `train` only.
+    limit
+        How many images to load at most, from the first one on.
+    folder
+        Where the data lie; else as for `load`.
+
+    Returns
+    -------
+    Images
+
+    Raises
+    ------
+    InputError
+        Where there is no such set, it is not on this machine, or a file is not what it should be.
+    """
+    entry = look_up(name)
+    if not entry.shape:
+        raise InputError(f"{name!r} is a table, not a set of images; load it with load({name!r}).")
+    if name == "celeba":
+        if part != "train":
+            raise InputError("'celeba' has no test part here; load part='train'.")
+        return _celeba(entry, limit, folder)
+    prefix = {"train": "train", "test": "t10k"}[part]
+    pixels, labels = (
+        parse_idx(read(entry, file, folder))[:limit]
+        for file in entry.files
+        if file.name.startswith(prefix)
+    )
+    return Images(name, pixels, labels, np.ones(len(labels), dtype=bool))
+
+
+def parse_idx(content: bytes) -> UInt8[np.ndarray, "..."]:
+    """Read the idx format of MNIST, for unsigned bytes.
+
+    Parameters
+    ----------
+    content
+        Two zero bytes, the type 8, the number of dimensions; each dimension in four bytes, the
+        high one first; the values.
+
+    Raises
+    ------
+    InputError
+        Where the content is nothing of that sort.
+
+    Examples
+    --------
+    >>> parse_idx(bytes([0, 0, 8, 1, 0, 0, 0, 3]) + b"abc")
+    array([97, 98, 99], dtype=uint8)
+    """
+    if len(content) < 4 or content[:3] != b"\0\0\x08":
+        raise InputError("This is no idx file of unsigned bytes.")
+    start = 4 + 4 * content[3]
+    shape = np.frombuffer(content[4:start], dtype=">u4").astype(np.int64)
+    if len(shape) != content[3] or len(content) - start != shape.prod():
+        raise InputError("This idx file is longer or shorter than it says.")
+    return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)
+
+
+def _celeba(entry: Entry, limit: int | None, folder: str | os.PathLike[str] | None) -> Images:
+    pictures, table = (_located(entry, file, folder) for file in entry.files)
+    files = list(islice(_pictures(pictures), limit))
+    if not files:
+        raise InputError(f"{pictures} has no .jpg images; put those of CelebA there.")
+    attributes, rows = _attributes(table)
+    none = np.zeros(len(attributes), dtype=np.uint8)
+    return Images(
+        entry.name,
+        np.stack([_picture(name, content) for name, content in files]),
+        np.stack([rows.get(name, none) for name, _ in files]),
+        np.array([name in rows for name, _ in files]),
+        attributes,
+    )
+
+
+def _located(entry: Entry, file: File, folder: str | os.PathLike[str] | None) -> Path:
+    """Find the user's own copy, or the sample, whose content is checked."""
+    path = find_own(file, folder) or find(file, folder)
+    if path is None:
+        raise InputError(missing(entry, folder))
+    if path.name == file.name:
+        read(entry, file, folder)
+    return path
+
+
+def _pictures(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Give name and content of the images of a folder or a zip archive, in the order of names."""
+    if path.is_dir():
+        for picture in sorted(path.glob("*.jpg")):
+            yield picture.name, picture.read_bytes()
+        return
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for member in sorted(name for name in archive.namelist() if name.endswith(".jpg")):
+                yield PurePosixPath(member).name, archive.read(member)
+    except zipfile.BadZipFile as error:
+        raise InputError(f"{path} is not a zip archive; download it again.") from error
+
+
+def _picture(name: str, content: bytes) -> UInt8[np.ndarray, "64 64 3"]:
+    """Decode an image; an aligned one of full size is cropped and scaled as in the paper."""
+    from PIL import Image
+
+    try:
+        picture = Image.open(io.BytesIO(content)).convert("RGB")
+    except OSError as error:
+        raise InputError(f"The image {name} of 'celeba' cannot be read.") from error
+    if picture.size == _ALIGNED:
+        left, top = (_ALIGNED[0] - _CROP) // 2, (_ALIGNED[1] - _CROP) // 2
+        picture = picture.crop((left, top, left + _CROP, top + _CROP)).resize((64, 64))
+    if picture.size != (64, 64):
+        raise InputError(
+            f"The image {name} of 'celeba' is {picture.width} x {picture.height} pixels; give the "
+            "aligned ones (178 x 218), or 64 x 64."
+        )
+    return np.asarray(picture)
+
+
+def _attributes(path: Path) -> tuple[tuple[str, ...], dict[str, np.ndarray]]:
+    """Read attributes, -1 and 1 in the file, as 0 and 1: blanks and a count above, or commas."""
+    lines = path.read_text().splitlines()
+    if lines[0].strip().isdigit():
+        lines = lines[1:]
+    split = [line.split("," if "," in line else None) for line in lines if line.strip()]
+    names = tuple(name for name in split[0] if name not in ("", "image_id"))
+    try:
+        rows = {
+            name: (np.array(values, dtype=np.int8) > 0).astype(np.uint8)
+            for name, *values in split[1:]
+        }
+    except ValueError as error:
+        raise InputError(f"{path} is not a table of attributes of 'celeba'.") from error
+    if any(len(row) != len(names) for row in rows.values()):
+        raise InputError(f"{path} has rows of more or fewer than {len(names)} attributes.")
+    return names, rows

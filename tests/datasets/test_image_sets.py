@@ -1,0 +1,131 @@
+"""Image sets: the idx format, the published statistics, CelebA in the forms people have it."""
+
+import io
+import zipfile
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from hhvaem.datasets import load_images
+from hhvaem.datasets.images import parse_idx
+from hhvaem.errors import InputError
+
+
+@pytest.mark.parametrize(("name", "mean"), [("mnist", 0.1307), ("fashion_mnist", 0.2860)])
+def test_idx_sets(data_folder, name, mean):
+    train = load_images(name, folder=data_folder)
+    assert train.pixels.shape == (60000, 28, 28)
+    assert train.pixels.mean() / 255 == pytest.approx(mean, abs=5e-5)
+    assert train.labels.shape == (60000,)
+    test = load_images(name, part="test", folder=data_folder)
+    assert test.pixels.shape == (10000, 28, 28)
+    if name == "fashion_mnist":
+        assert set(np.bincount(train.labels)) == {6000}
+        assert set(np.bincount(test.labels)) == {1000}
+    else:
+        assert train.labels[:5].tolist() == [5, 0, 4, 1, 9]
+        assert test.labels[:5].tolist() == [7, 2, 1, 0, 4]
+    assert train.unlabelled == test.unlabelled == 0
+
+
+def test_celeba_sample(data_folder):
+    images = load_images("celeba", folder=data_folder)
+    assert images.pixels.shape == (5000, 64, 64, 3)
+    assert images.labels.shape == (5000, 40)
+    assert images.unlabelled == 3000
+    assert images.labelled[:2000].all()
+    assert not images.labels[2000:].any()
+    first = dict(zip(images.attributes, images.labels[0].tolist(), strict=True))
+    assert (first["Arched_Eyebrows"], first["5_o_Clock_Shadow"], first["Young"]) == (1, 0, 1)
+    assert len({picture.tobytes() for picture in images.pixels}) == 5000
+
+
+def jpeg(colour, size=(178, 218)):
+    """An image of one colour with a black margin, which the centre crop takes away."""
+    picture = Image.new("RGB", size)
+    picture.paste(
+        Image.new("RGB", (148, 148), colour), ((size[0] - 148) // 2, (size[1] - 148) // 2)
+    )
+    stream = io.BytesIO()
+    picture.save(stream, "jpeg", quality=95)
+    return stream.getvalue()
+
+
+ATTRIBUTES_TXT = "2\nBald Male\n000001.jpg -1  1\n000003.jpg  1  1\n"
+ATTRIBUTES_CSV = "image_id,Bald,Male\n000001.jpg,-1,1\n000003.jpg,1,1\n"
+
+
+@pytest.mark.parametrize("form", ["folder and txt", "zip and csv"])
+def test_celeba_of_full_size(tmp_path, form):
+    home = tmp_path / "celeba"
+    pictures = {f"{number:06d}.jpg": jpeg("white") for number in (3, 2, 1)}
+    if form == "folder and txt":
+        (home / "img_align_celeba").mkdir(parents=True)
+        for name, content in pictures.items():
+            (home / "img_align_celeba" / name).write_bytes(content)
+        (home / "list_attr_celeba.txt").write_text(ATTRIBUTES_TXT)
+    else:
+        home.mkdir()
+        with zipfile.ZipFile(home / "img_align_celeba.zip", "w") as archive:
+            for name, content in pictures.items():
+                archive.writestr(f"img_align_celeba/{name}", content)
+        (home / "list_attr_celeba.csv").write_text(ATTRIBUTES_CSV)
+    images = load_images("celeba", folder=tmp_path)
+    assert images.attributes == ("Bald", "Male")
+    assert images.labels.tolist() == [[0, 1], [0, 0], [1, 1]]
+    assert images.labelled.tolist() == [True, False, True]
+    assert images.pixels.shape == (3, 64, 64, 3)
+    assert images.pixels.min() > 240
+    assert len(load_images("celeba", folder=tmp_path, limit=2).pixels) == 2
+
+
+def celeba(tmp_path, pictures=b"", attributes=ATTRIBUTES_CSV):
+    home = tmp_path / "celeba"
+    (home / "img_align_celeba").mkdir(parents=True)
+    if pictures:
+        (home / "img_align_celeba/000001.jpg").write_bytes(pictures)
+    (home / "list_attr_celeba.csv").write_text(attributes)
+    return load_images("celeba", folder=tmp_path)
+
+
+def test_sentences_for_a_broken_celeba(tmp_path):
+    with pytest.raises(InputError, match=r"obtain img_align_celeba.zip .* put both into .*celeba"):
+        load_images("celeba", folder=tmp_path)
+    with pytest.raises(InputError, match=r"no \.jpg"):
+        celeba(tmp_path / "1")
+    with pytest.raises(InputError, match=r"000001\.jpg of 'celeba' cannot be read"):
+        celeba(tmp_path / "2", b"no image")
+    with pytest.raises(InputError, match="150 x 150"):
+        celeba(tmp_path / "3", jpeg("red", (150, 150)))
+    with pytest.raises(InputError, match="fewer than 2 attributes"):
+        celeba(tmp_path / "4", jpeg("red"), "image_id,Bald,Male\n000001.jpg,1\n")
+    with pytest.raises(InputError, match="not a table of attributes"):
+        celeba(tmp_path / "5", jpeg("red"), "image_id,Bald\n000001.jpg,yes\n")
+    with pytest.raises(InputError, match="no test part"):
+        load_images("celeba", part="test", folder=tmp_path)
+
+
+def test_idx_of_two_dimensions():
+    content = bytes([0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3]) + bytes(range(6))
+    assert parse_idx(content).tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\0\0\x0d\x01\0\0\0\x01\0\0\0\0",  # floats
+        bytes([0, 0, 8, 1, 0, 0, 0, 3]) + b"ab",
+        bytes([0, 0, 8, 1, 0, 0, 0, 3]) + b"abcd",
+        bytes([0, 0, 8, 3, 0, 0, 0, 3]),
+    ],
+)
+def test_broken_idx(content):
+    with pytest.raises(InputError, match="idx"):
+        parse_idx(content)
+
+
+def test_a_table_is_no_image_set():
+    with pytest.raises(InputError, match="'yacht' is a table"):
+        load_images("yacht")
