@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float
 from hhvaem.gaussianise import fit_gaussianising
 from hhvaem.likelihoods import Binary, Categorical, Likelihood, Ordered
 from hhvaem.schema import Column
-from hhvaem.warps import EDGE, Affine, Levels, Log, Rounded
+from hhvaem.warps import Affine, Levels, Log, Rounded
 
 TableValues = Float[np.ndarray, "rows columns"]
 TableMask = Bool[np.ndarray, "rows columns"]
@@ -62,10 +62,7 @@ class Encoding:
         cells = np.zeros((2, *low.shape), np.float32)
         for j, law in enumerate(self.laws):
             if isinstance(law, Ordered):
-                for side, x in enumerate((low[:, j], high[:, j])):
-                    inside = np.isfinite(x)
-                    cells[side, ~inside, j] = np.sign(x[~inside]) * EDGE
-                    cells[side, inside, j] = law.warp.latent(x[inside])
+                cells[:, :, j] = law.warp.cut(low[:, j]), law.warp.cut(high[:, j])
         return Cells(jnp.asarray(cells[0]), jnp.asarray(cells[1]), jnp.asarray(cells.mean(0)))
 
     def log_measure(self, values: TableValues, mask: TableMask) -> TableValues:
@@ -116,8 +113,8 @@ def gaussianised_encoding(
             case "ordinal":
                 laws.append(Ordered(Levels.fit(x, len(column.levels))))
             case _:
-                bounds = {"lower": column.lower, "upper": column.upper}
-                laws.append(Ordered(fit_gaussianising(x, step=column.step, **bounds)))
+                lower, upper, step = column.support
+                laws.append(Ordered(fit_gaussianising(x, step=step, lower=lower, upper=upper)))
     return Encoding(tuple(laws))
 
 

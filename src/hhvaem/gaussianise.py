@@ -25,6 +25,10 @@ class Gaussianising(Warp):
     upper: float
     only_atoms: bool = eqx.field(static=True)
 
+    @property
+    def support(self) -> tuple[float, float]:
+        return self.lower, self.upper
+
     def latent(self, x: Array) -> Array:
         cell = self.cell(x)
         return np.where(cell.low < cell.high, normal_between(cell.low, cell.high), cell.low)
@@ -80,8 +84,8 @@ def fit_gaussianising(
     x: Array,
     *,
     step: float | None = None,
-    lower: float | None = None,
-    upper: float | None = None,
+    lower: float = -np.inf,
+    upper: float = np.inf,
 ) -> Warp:
     """Fit the transform to the observed values of a column.
 
@@ -92,7 +96,7 @@ def fit_gaussianising(
     step
         Spacing of the legal values, where there is one (1 for whole numbers).
     lower, upper
-        Bounds of the legal values, where there are any.
+        Bounds of the legal values.
 
     Returns
     -------
@@ -109,9 +113,7 @@ def fit_gaussianising(
     >>> bool(np.allclose(warp.value(w), x))
     True
     """
-    lower = -np.inf if lower is None else lower
-    upper = np.inf if upper is None else upper
-    mixture, only_atoms = fit_mixture(x, lower, upper)
+    mixture, only_atoms = fit_mixture(x, lower, upper, whole=step is not None)
     knots, scores = _tabulate(mixture)
     warp = Gaussianising(knots, scores, lower, upper, only_atoms)
     return warp if step is None else Rounded(warp, step, lower, upper)

@@ -65,7 +65,9 @@ class Likelihood(eqx.Module):
         """Part the values into at most `size` pieces (levels: as many as there are)."""
 
     @abc.abstractmethod
-    def grid_log_prob(self, parameters: Parameters, grid: Grid) -> Float[Array, "*batch cells parts"]:
+    def grid_log_prob(
+        self, parameters: Parameters, grid: Grid
+    ) -> Float[Array, "*batch cells parts"]:
         """Give the log probability of each part of a grid."""
 
 
@@ -143,7 +145,9 @@ class Ordered(Likelihood):
         low, high = edges[:-1], edges[1:]
         return Grid(self.warp.value(normal_between(low, high)), low, high)
 
-    def grid_log_prob(self, parameters: Parameters, grid: Grid) -> Float[Array, "*batch cells parts"]:
+    def grid_log_prob(
+        self, parameters: Parameters, grid: Grid
+    ) -> Float[Array, "*batch cells parts"]:
         shape = (*parameters.shape[:-1], len(grid.points))
         return ordered_log_prob(
             jnp.broadcast_to(parameters[..., :1], shape),
@@ -183,7 +187,9 @@ class Binary(Likelihood):
     def grid(self, size: int) -> Grid:
         return _levels(2)
 
-    def grid_log_prob(self, parameters: Parameters, grid: Grid) -> Float[Array, "*batch cells parts"]:
+    def grid_log_prob(
+        self, parameters: Parameters, grid: Grid
+    ) -> Float[Array, "*batch cells parts"]:
         logit = parameters[..., 0]
         return jnp.stack([jax.nn.log_sigmoid(-logit), jax.nn.log_sigmoid(logit)], axis=-1)
 
@@ -213,7 +219,9 @@ class Categorical(Likelihood):
     def grid(self, size: int) -> Grid:
         return _levels(self.levels)
 
-    def grid_log_prob(self, parameters: Parameters, grid: Grid) -> Float[Array, "*batch cells parts"]:
+    def grid_log_prob(
+        self, parameters: Parameters, grid: Grid
+    ) -> Float[Array, "*batch cells parts"]:
         return jax.nn.log_softmax(parameters)
 
 

@@ -13,7 +13,14 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from hhvaem.encoding import Cells, Encoding, TableMask, TableValues
 from hhvaem.errors import InputError
-from hhvaem.marginals import Marginals, cell_log_prob, cell_sample
+from hhvaem.likelihoods import ordered_log_prob
+from hhvaem.marginals import (
+    Marginals,
+    cell_log_prob,
+    cell_sample,
+    expected_inputs,
+    input_widths,
+)
 
 WIDTH = 32
 LOG_NOISE = 0.5 * math.log(0.1)
@@ -38,7 +45,7 @@ class MarginalVAEs(Marginals):
     @classmethod
     def init(cls, levels: tuple[int, ...], *, key: PRNGKeyArray) -> "MarginalVAEs":
         """Make untrained VAEs, padded to the column with most levels."""
-        inputs = np.array(_widths(levels)) + 1
+        inputs = np.array(input_widths(levels)) + 1
         most = int(inputs.max())
 
         def networks(key: PRNGKeyArray) -> tuple[eqx.nn.MLP, eqx.nn.MLP]:
@@ -68,7 +75,7 @@ class MarginalVAEs(Marginals):
 
     def posterior(self, cells: Cells) -> tuple[Float[Array, " columns"], Float[Array, " columns"]]:
         """Give the mean and the log standard deviation of each z given its cell."""
-        most = max(_widths(self.levels))
+        most = max(input_widths(self.levels))
         value = jnp.pad(cells.point[:, None], ((0, 0), (0, most - 1)))
         level = jax.nn.one_hot(cells.point.astype(jnp.int32), most, dtype=value.dtype)
         inputs = jnp.where(np.array(self.levels)[:, None] > 2, level, value)
@@ -104,6 +111,19 @@ class MarginalVAEs(Marginals):
             return self.log_prob_given_z(parameters + jnp.exp(log_noise) * node, cells)
 
         return jax.nn.logsumexp(jax.vmap(at)(nodes) + log_weights[:, None], axis=0)
+
+    def reconstruction(
+        self,
+        parameters: Float[Array, " parameters"],
+        log_noise: Float[Array, " columns"],
+        cells: Cells,
+        features: Float[Array, " features"],
+    ) -> Float[Array, " columns"]:
+        del cells  # the z that was drawn from them is scored
+        return ordered_log_prob(parameters, log_noise, features, features)
+
+    def expected(self, parameters: Float[Array, " parameters"]) -> Float[Array, " inputs"]:
+        return expected_inputs(self.levels, self._decode(parameters))
 
     def sample(
         self,
@@ -230,8 +250,3 @@ def _elbo(networks: MarginalVAEs, cells: Cells, key: PRNGKeyArray) -> Float[Arra
 def _optimiser() -> optax.GradientTransformation:
     # Weight decay goes into the gradient, as in the published code, not beside it as in AdamW.
     return optax.chain(optax.add_decayed_weights(WEIGHT_DECAY), optax.adam(LEARNING_RATE))
-
-
-def _widths(levels: tuple[int, ...]) -> tuple[int, ...]:
-    """Give the numbers that a cell takes: one of each level, or a single one."""
-    return tuple(count if count > 2 else 1 for count in levels)

@@ -45,6 +45,20 @@ class Marginals(eqx.Module):
         """Give the log probability of each cell, in latent units."""
 
     @abc.abstractmethod
+    def reconstruction(
+        self,
+        parameters: Float[Array, " parameters"],
+        log_noise: Float[Array, " columns"],
+        cells: Cells,
+        features: Float[Array, " features"],
+    ) -> Float[Array, " columns"]:
+        """Give what the joint model scores: the log probability of cells or of their features."""
+
+    @abc.abstractmethod
+    def expected(self, parameters: Float[Array, " parameters"]) -> Float[Array, " inputs"]:
+        """Give what the parameters make one expect of each cell, laid out as `cell_inputs`."""
+
+    @abc.abstractmethod
     def sample(
         self,
         parameters: Float[Array, " parameters"],
@@ -85,7 +99,7 @@ class Direct(Marginals):
 
     @property
     def widths(self) -> tuple[int, ...]:
-        return tuple(1 if levels == 2 else levels for levels in self.levels)
+        return input_widths(self.levels)
 
     @property
     def base(self) -> Float[Array, " parameters"]:
@@ -95,11 +109,7 @@ class Direct(Marginals):
         self, cells: Cells, *, key: PRNGKeyArray | None = None
     ) -> Float[Array, " features"]:
         del key  # nothing is drawn
-        column = np.repeat(np.arange(len(self.levels)), self.widths)
-        level = np.concatenate([np.arange(width) for width in self.widths])
-        point = cells.point[column]
-        one_hot = (point == level.astype(point.dtype)).astype(point.dtype)
-        return jnp.where(np.array(self.widths)[column] > 1, one_hot, point)
+        return cell_inputs(self.levels, cells)
 
     def log_prob(
         self,
@@ -108,6 +118,19 @@ class Direct(Marginals):
         cells: Cells,
     ) -> Float[Array, " columns"]:
         return cell_log_prob(self.levels, self._rows(parameters), log_noise, cells)
+
+    def reconstruction(
+        self,
+        parameters: Float[Array, " parameters"],
+        log_noise: Float[Array, " columns"],
+        cells: Cells,
+        features: Float[Array, " features"],
+    ) -> Float[Array, " columns"]:
+        del features  # the cells themselves are scored
+        return self.log_prob(parameters, log_noise, cells)
+
+    def expected(self, parameters: Float[Array, " parameters"]) -> Float[Array, " inputs"]:
+        return expected_inputs(self.levels, self._rows(parameters))
 
     def sample(
         self,
@@ -123,6 +146,38 @@ class Direct(Marginals):
         widths = np.array(self.widths)
         first = np.cumsum(widths) - widths
         return parameters[np.minimum(first[:, None] + np.arange(widths.max()), widths.sum() - 1)]
+
+
+def input_widths(levels: tuple[int, ...]) -> tuple[int, ...]:
+    """Give how many numbers say a cell: one for each level, or a single one."""
+    return tuple(1 if count == 2 else count for count in levels)
+
+
+def cell_inputs(levels: tuple[int, ...], cells: Cells) -> Float[Array, " inputs"]:
+    """Say each cell in numbers: its point, its 0 or 1, or the indicators of its levels."""
+    column, level = _inputs(levels)
+    point = cells.point[column]
+    indicator = (point == level.astype(point.dtype)).astype(point.dtype)
+    return jnp.where(np.array(levels)[column] > 2, indicator, point)
+
+
+def expected_inputs(
+    levels: tuple[int, ...], outputs: Float[Array, "columns most"]
+) -> Float[Array, " inputs"]:
+    """Give the expectation of `cell_inputs`: of a number its location, of a level its share."""
+    column, level = _inputs(levels)
+    count = np.array(levels)
+    place = np.arange(outputs.shape[1])
+    shares = jax.nn.softmax(jnp.where(place < count[:, None], outputs, -jnp.inf), axis=1)
+    single = jnp.where(count == 2, jax.nn.sigmoid(outputs[:, 0]), outputs[:, 0])
+    return jnp.where(count[column] > 2, shares[column, level], single[column])
+
+
+def _inputs(levels: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Give the column and the level of each of `cell_inputs`."""
+    widths = input_widths(levels)
+    column = np.repeat(np.arange(len(levels)), widths)
+    return column, np.concatenate([np.arange(width) for width in widths])
 
 
 def cell_log_prob(

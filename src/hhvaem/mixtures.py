@@ -20,7 +20,21 @@ REPEATED = 0.98
 TRIAL_ROWS, TRIAL_FOLDS = 1500, 3
 # Kernel widths to choose from: the share of all kernels that one spans, and how far it follows
 # the local density (1: fully; 1/2: as its root, after Abramson 1982). None: one normal for all.
-WIDTHS = (*itertools.product((0.015, 0.03, 0.06, 0.12, 0.25), (0.5, 1.0)), None)
+WIDTHS: tuple[tuple[float, float] | None, ...] = (
+    *itertools.product((0.015, 0.03, 0.06, 0.12, 0.25), (0.5, 1.0)),
+    None,
+)
+
+
+class Choice(NamedTuple):
+    """What share of rows makes a value an atom, and how wide kernels are."""
+
+    atom: float
+    width: tuple[float, float] | None
+
+
+# Every value that was seen is an atom.
+ALL_ATOMS = Choice(0.0, (0.03, 0.5))
 
 
 class Mixture(NamedTuple):
@@ -68,7 +82,7 @@ class Mixture(NamedTuple):
         return ndtr(sign * (x[:, None] - self.centres) / self.widths) @ self.weights
 
 
-def fit_mixture(x: Array, lower: float, upper: float) -> tuple[Mixture, bool]:
+def fit_mixture(x: Array, lower: float, upper: float, *, whole: bool) -> tuple[Mixture, bool]:
     """Fit the distribution of a column's observed values.
 
     Parameters
@@ -77,6 +91,8 @@ def fit_mixture(x: Array, lower: float, upper: float) -> tuple[Mixture, bool]:
         Finite values between the bounds, at least one.
     lower, upper
         Bounds of the legal values, which may be infinite.
+    whole
+        Whether values are rounded anyway, so that smoothing does not make illegal ones.
 
     Returns
     -------
@@ -84,23 +100,21 @@ def fit_mixture(x: Array, lower: float, upper: float) -> tuple[Mixture, bool]:
         The distribution, and whether the column has no other values than those it has shown.
     """
     values, counts = np.unique(x, return_counts=True)
-    if (counts == 1).sum() <= (1 - REPEATED) * counts.sum():
-        return _mixture(values, counts, 1.0, (0.03, 0.5), lower, upper), True
-    share, width = _choose(x, lower, upper)
-    return _mixture(values, counts, max(3.0, share * x.size), width, lower, upper), False
+    repeated = (counts == 1).sum() <= (1 - REPEATED) * counts.sum()
+    if repeated and not whole:
+        choice = ALL_ATOMS
+    else:
+        choice = _choose(x, lower, upper, [ALL_ATOMS] if repeated else [])
+    return _mixture(values, counts, choice, lower, upper), choice == ALL_ATOMS
 
 
 def _mixture(
-    values: Array,
-    counts: np.ndarray,
-    threshold: float,
-    width: tuple[float, float] | None,
-    lower: float,
-    upper: float,
+    values: Array, counts: np.ndarray, choice: Choice, lower: float, upper: float
 ) -> Mixture:
-    """Make atoms of the values seen at least `threshold` times, kernels of the others."""
+    """Make atoms of values that are seen often enough, kernels of the others."""
     rows = counts.sum()
-    atom = counts >= threshold
+    atom = counts >= (1 if choice == ALL_ATOMS else max(3.0, choice.atom * rows))
+    width = choice.width
     if atom.all():
         # What is new appears about as often as values that were seen once (Good and Turing).
         smooth = ((counts == 1).sum() + 1) / (rows + 1)
@@ -133,7 +147,8 @@ def _mixture(
             widths, shares = np.append(widths, widths[near]), np.append(shares, shares[near])
     # One faint normal over everything, of one row's weight, so that nothing is impossible.
     mean = np.average(values, weights=counts)
-    spread = np.sqrt(np.average((values - mean) ** 2, weights=counts)) or abs(mean) or 1.0
+    spread = np.sqrt(np.average((values - mean) ** 2, weights=counts))
+    spread = spread or min(abs(mean) or 1.0, (upper - lower) / 4)
     faint = 1 / (rows + 1)
     weights = np.append(shares * (1 - faint), faint)
     return Mixture(
@@ -147,43 +162,35 @@ def _mixture(
     )
 
 
-def _choose(x: Array, lower: float, upper: float) -> tuple[float, tuple[float, float] | None]:
+def _choose(x: Array, lower: float, upper: float, choices: list[Choice]) -> Choice:
     """Choose what makes an atom and how wide kernels are, by the scores of left-out rows."""
     x = np.random.default_rng(0).permutation(x)[:TRIAL_ROWS]
     if x.size < 2 * TRIAL_FOLDS:
-        return 1.0, None
+        return Choice(1.0, None)
     ties = np.unique(x).size < x.size
     shares = (0.005, 0.02, 0.1, 1.0) if ties else (1.0,)
-    scores = {
-        choice: _left_out_scores(x, *choice, lower, upper, ties=ties)
-        for choice in itertools.product(shares, WIDTHS)
-    }
-    share, width = max(scores, key=lambda choice: scores[choice].mean())
-    # One normal is preferred until kernels are better by more than chance.
-    gain = scores[share, width] - scores[share, None]
-    return share, width if gain.mean() > gain.std() / np.sqrt(gain.size) else None
+    choices = [*choices, *itertools.starmap(Choice, itertools.product(shares, WIDTHS))]
+    scores = {each: _left_out_scores(x, each, lower, upper, ties=ties) for each in choices}
+    best = max(scores, key=lambda each: scores[each].mean())
+    # One normal is preferred until something is better by more than chance.
+    plain = Choice(best.atom, None) if best.atom > 0 else Choice(1.0, None)
+    gain = scores[best] - scores[plain]
+    return best if gain.mean() > gain.std() / np.sqrt(gain.size) else plain
 
 
-def _left_out_scores(
-    x: Array,
-    share: float,
-    width: tuple[float, float] | None,
-    lower: float,
-    upper: float,
-    *,
-    ties: bool,
-) -> Array:
+def _left_out_scores(x: Array, choice: Choice, lower: float, upper: float, *, ties: bool) -> Array:
     folds = np.arange(x.size) % TRIAL_FOLDS
     scores = np.empty(x.size)
     for fold in range(TRIAL_FOLDS):
         left_out = folds == fold
         values, counts = np.unique(x[~left_out], return_counts=True)
-        threshold = max(3.0, share * counts.sum())
-        mixture = _mixture(values, counts, threshold, width, lower, upper)
+        mixture = _mixture(values, counts, choice, lower, upper)
+        # Each value once: where values repeat there are few of them.
+        distinct, where = np.unique(x[left_out], return_inverse=True)
         if ties:
-            scores[left_out] = mixture.log_mass(*rounding_interval(x[left_out], values))
+            scores[left_out] = mixture.log_mass(*rounding_interval(distinct, values))[where]
         else:
-            scores[left_out] = mixture.log_density(x[left_out])
+            scores[left_out] = mixture.log_density(distinct)[where]
     return scores
 
 

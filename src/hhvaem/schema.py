@@ -128,8 +128,15 @@ class Schema:
         """The columns that a model of the table has, in order."""
         return tuple(column for column in self.columns if column.modelled)
 
+    def rows(self) -> list[tuple[str, ...]]:
+        """Report each column: its name, kind, treatment, legal values and note."""
+        return [
+            (column.name, column.kind, column.treatment, _legal_values(column), column.note)
+            for column in self.columns
+        ]
+
     def __str__(self) -> str:
-        rows = [_REPORT, *(_reported(column) for column in self.columns)]
+        rows = [_REPORT, *self.rows()]
         widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
         lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
         return "\n".join(lines)
@@ -138,10 +145,8 @@ class Schema:
         """Show the report of `print(schema)` as a table in a notebook."""
         head = "".join(f"<th>{title}</th>" for title in _REPORT)
         body = "".join(
-            "<tr>"
-            + "".join(f"<td>{html.escape(cell)}</td>" for cell in _reported(column))
-            + "</tr>"
-            for column in self.columns
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in self.rows()
         )
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
@@ -176,10 +181,6 @@ class Schema:
 
 _REPORT = ("column", "kind", "treatment", "values", "note")
 _SHOWN = 5  # levels in a line of the report
-
-
-def _reported(column: Column) -> tuple[str, ...]:
-    return column.name, column.kind, column.treatment, _legal_values(column), column.note
 
 
 def _legal_values(column: Column) -> str:

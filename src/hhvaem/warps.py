@@ -50,6 +50,11 @@ class Warp(eqx.Module):
         """Give the latent interval that shows as `x`."""
 
     @property
+    def support(self) -> tuple[float, float]:
+        """The least and the greatest value there can be."""
+        return -np.inf, np.inf
+
+    @property
     def atoms(self) -> Array | None:
         """The only values there are, in order, where they are few; else None."""
         return None
@@ -58,6 +63,14 @@ class Warp(eqx.Module):
     def discrete(self) -> bool:
         """Whether every value has a mass."""
         return self.atoms is not None
+
+    def cut(self, x: Array) -> Array:
+        """Give the latent number that parts the values below `x` from those above; no atom."""
+        lower, upper = self.support
+        ends = np.where(x <= lower, -EDGE, EDGE)
+        inside = (x > lower) & (x < upper)
+        ends[inside] = self.latent(x[inside])
+        return ends
 
     def mean(self, location: Array, scale: Array) -> Array:
         """Give the mean value where the latent number is normal."""
@@ -104,6 +117,10 @@ class Log(Warp):
         """Standardise log(1 + x) by its mean and standard deviation."""
         return cls(*_moments(np.log1p(x)))
 
+    @property
+    def support(self) -> tuple[float, float]:
+        return 0.0, np.inf
+
     def latent(self, x: Array) -> Array:
         return (np.log1p(x) - self.shift) / self.scale
 
@@ -131,6 +148,10 @@ class Rounded(Warp):
     lower: float
     upper: float
 
+    @property
+    def support(self) -> tuple[float, float]:
+        return self.lower, self.upper
+
     def latent(self, x: Array) -> Array:
         return self.smooth.latent(x)
 
@@ -139,11 +160,8 @@ class Rounded(Warp):
         return np.clip(grid, self.lower, self.upper)
 
     def cell(self, x: Array) -> Cell:
-        low = self.smooth.latent(np.maximum(x - self.step / 2, self.lower))
-        high = self.smooth.latent(np.minimum(x + self.step / 2, self.upper))
-        low = np.where(x <= self.lower, -EDGE, low)
-        high = np.where(x >= self.upper, EDGE, high)
-        return resolvable(low, high)
+        half = self.step / 2
+        return resolvable(self.smooth.cut(x - half), self.smooth.cut(x + half))
 
     @property
     def atoms(self) -> Array | None:

@@ -1,0 +1,295 @@
+"""What the columns of a table are, told from their dtypes and values by stated rules."""
+
+import datetime as dt
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hhvaem.errors import InputError
+from hhvaem.reading import FAMILY, Reading, columns_of, read
+from hhvaem.schema import KINDS, LEVELLED, Column, Kind, Level, Schema, Storage
+
+FEW_LEVELS = 20
+MANY_LEVELS = 256
+SHORTEST_ROW_NUMBER = 20
+
+_MARKERS = frozenset(
+    {"", "na", "n/a", "nan", "null", "none", "?", "-", "missing", "unknown"},
+)
+# In microseconds, from a day down.
+_TIME_STEPS = (864e8, 36e8, 6e7, 1e6, 1e3, 1.0)
+
+
+class _Observed(NamedTuple):
+    """A column's cells and, of the observed ones, the distinct values and how often each is."""
+
+    name: str
+    reading: Reading
+    distinct: np.ndarray
+    counts: np.ndarray
+
+    def row(self, bad: np.ndarray) -> str:
+        """Name the first bad cell: its value and its row."""
+        row = int(np.flatnonzero(bad)[0])
+        return f"{self.reading.show(row)} in row {row}"
+
+
+def infer_schema(table: Any, kinds: Mapping[Any, str] | None = None) -> Schema:
+    """Tell what each column of a table is.
+
+    A cell is missing where it is NaN, None, NA, NaT or null. The rules, in order:
+
+    1. A column without any observed cell is `ignored`: its holes stay.
+    2. A column with one distinct value is `constant`: its holes get that value.
+    3. Booleans are `binary`.
+    4. Text and categories with two levels are `binary`; with more, `ordinal` where their dtype
+       is an ordered category, else `categorical`. Levels are the observed ones, in the order
+       of the category dtype, else sorted. Text that looks like an identifier is refused: more
+       than 20 levels that are more than half of the observed reading, or more than 256 levels.
+    5. Dates and times are `datetime`; the values lie on the largest of day, hour, minute,
+       second, millisecond and microsecond on which all observed ones do.
+    6. Numbers with exactly two distinct values are `binary` where these are 0 and 1 or each
+       occurs at least twice. Otherwise numbers are `count` where all are whole and none is
+       negative, `positive` where none is negative, else `real`. Numbers that are all whole
+       stay whole.
+
+    Parameters
+    ----------
+    table
+        A pandas or polars DataFrame, a pyarrow Table or a 2-D array, whose columns are called
+        x0, x1 and so on. Names that are no strings are used as str(name).
+    kinds
+        Kinds to use instead of the inferred ones, by column: real, positive, count, binary,
+        categorical, ordinal, datetime, constant or ignored. A column that is constant or empty
+        stays so.
+
+    Returns
+    -------
+    Schema
+        The columns, with a note wherever their owner should know something.
+
+    Raises
+    ------
+    InputError
+        Where this is no table with rows and columns, where a column cannot be modelled, or
+        where it cannot be of the kind asked for.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> table = pa.table({"age": [31, None, 40], "city": ["Rome", "Oslo", "Rome"]})
+    >>> print(infer_schema(table, kinds={"age": "real"}))
+    column  kind    treatment  values          note
+    age     real    filled     whole
+    city    binary  filled     'Oslo', 'Rome'
+    """
+    columns = columns_of(table)
+    if not columns or table.shape[0] == 0:
+        lacking = "rows" if columns else "columns"
+        raise InputError(f"The table has no {lacking}; a schema needs at least one of each.")
+    asked = _asked({} if kinds is None else kinds, [name for name, _ in columns])
+    return Schema(tuple(_inferred(name, data, asked.get(name)) for name, data in columns))
+
+
+def _asked(kinds: Mapping[Any, str], names: list[str]) -> dict[str, Kind]:
+    known: dict[str, Kind] = {kind: kind for kind in KINDS}
+    for name, kind in kinds.items():
+        if str(name) not in names:
+            raise InputError(
+                f"`kinds` names a column {name!r}, which the table does not have; its columns are "
+                f"{', '.join(map(repr, names))}."
+            )
+        if kind not in known:
+            raise InputError(
+                f"`kinds` asks for an unknown kind {kind!r} of column {name!r}; the kinds are "
+                f"{', '.join(KINDS)}."
+            )
+    return {str(name): known[kind] for name, kind in kinds.items()}
+
+
+def _inferred(name: str, data: Any, asked: Kind | None) -> Column:
+    if asked == "ignored":
+        return Column(name, "ignored", "none", note="ignored as asked: passed through")
+    reading = read(name, data)
+    observed = _Observed(
+        name, reading, *np.unique(reading.values[~reading.missing], return_counts=True)
+    )
+    unused = f"; {asked!r} was asked for and not used" if asked not in (None, "constant") else ""
+    if observed.distinct.size == 0:
+        note = f"empty: no observed cell, passed through{unused}"
+        return Column(name, "ignored", "none", note=note)
+    if observed.distinct.size == 1:
+        note = f"constant: one distinct value, filled with it{unused}"
+        return Column(name, "constant", reading.storage, _levels(observed), note=note)
+    if asked:
+        _check(observed, asked)
+    kind = asked or _kind(observed)
+    if kind in LEVELLED:
+        if not asked:
+            _refuse_identifier(observed)
+        return Column(name, kind, reading.storage, _levels(observed), note=_level_note(observed))
+    return Column(
+        name,
+        kind,
+        reading.storage,
+        step=_step(observed),
+        lower=0.0 if kind in ("positive", "count") else None,
+        note=_number_note(observed),
+    )
+
+
+def _kind(observed: _Observed) -> Kind:
+    reading, distinct = observed.reading, observed.distinct
+    if FAMILY[reading.storage] == "dates":
+        return "datetime"
+    if reading.storage in ("text", "boolean") or reading.categories is not None:
+        if distinct.size == 2:
+            return "binary"
+        return "ordinal" if reading.order == "always" else "categorical"
+    if distinct.size == 2 and (set(distinct) == {0, 1} or observed.counts.min() > 1):
+        return "binary"
+    if distinct[0] < 0:
+        return "real"
+    return "count" if _whole(distinct) else "positive"
+
+
+def _whole(values: np.ndarray) -> bool:
+    return bool((values % 1 == 0).all())
+
+
+def _step(observed: _Observed) -> float | None:
+    if FAMILY[observed.reading.storage] == "dates":
+        return next(step for step in _TIME_STEPS if (observed.distinct % step == 0).all())
+    return 1.0 if _whole(observed.distinct) else None
+
+
+def _levels(observed: _Observed) -> tuple[Level, ...]:
+    reading = observed.reading
+    write: dict[Storage, Callable[[float], Level]] = {
+        "text": lambda value: reading.texts[int(value)],
+        "integer": int,
+        "boolean": bool,
+    }
+    levels = [write.get(reading.storage, float)(value) for value in observed.distinct]
+    if reading.categories is None:
+        return tuple(sorted(levels))
+    rank = {level: i for i, level in enumerate(reading.categories)}
+    return tuple(sorted(levels, key=rank.__getitem__))
+
+
+def _check(observed: _Observed, kind: Kind) -> None:
+    """Refuse a kind that the column cannot be of."""
+    reason = _objection(observed, kind)
+    if reason:
+        raise InputError(f"Column {observed.name!r} cannot be {kind}: {reason}.")
+
+
+def _objection(observed: _Observed, kind: Kind) -> str | None:
+    reading = observed.reading
+    first = observed.row(~reading.missing)
+    dates = FAMILY[reading.storage] == "dates"
+    if kind == "constant":
+        others = ~reading.missing & (reading.values != observed.distinct[0])
+        same = observed.row(reading.values == observed.distinct[0])
+        return f"it holds {same} and {observed.row(others)}"
+    if kind == "datetime":
+        return None if dates else f"it holds {first}; convert it to dates"
+    if dates:
+        return f"it holds dates ({first}); convert it to numbers or text"
+    if kind in LEVELLED:
+        return _level_objection(observed, kind)
+    if reading.storage in ("text", "boolean"):
+        return f"it holds {_family(reading)} ({first}); convert it to numbers"
+    if reading.categories is not None:
+        return "its dtype is a category; convert it to numbers"
+    if kind in ("positive", "count") and observed.distinct[0] < 0:
+        return f"it holds {observed.row(reading.values < 0)}; ask for 'real'"
+    if kind == "count" and not _whole(observed.distinct):
+        fractions = ~reading.missing & (reading.values % 1 != 0)
+        return f"it holds {observed.row(fractions)}; ask for 'real' or 'positive'"
+    return None
+
+
+def _family(reading: Reading) -> str:
+    return "true and false" if reading.storage == "boolean" else FAMILY[reading.storage]
+
+
+def _level_objection(observed: _Observed, kind: Kind) -> str | None:
+    reading = observed.reading
+    if kind == "binary" and observed.distinct.size > 2:
+        seen = reading.values[~reading.missing]
+        _, rows = np.unique(seen, return_index=True)
+        third = reading.values == seen[sorted(rows)[2]]
+        return (
+            f"it has {observed.distinct.size} distinct values, {observed.row(third)} the third; "
+            "ask for 'categorical'"
+        )
+    unranked = reading.storage == "text" or reading.categories is not None
+    if kind == "ordinal" and unranked and reading.order == "none":
+        return "its levels have no order; make it an ordered category (in polars an Enum)"
+    return None
+
+
+def _refuse_identifier(observed: _Observed) -> None:
+    levels, rows = observed.distinct.size, int(observed.counts.sum())
+    looks_like_id = levels > FEW_LEVELS and levels > rows / 2
+    if not looks_like_id and levels <= MANY_LEVELS:
+        return
+    texts = [text for text in observed.reading.texts if not _is_marker(text)]
+    if texts and all(map(_is_number, texts)):
+        readable = "its texts read as numbers, so convert it to numbers; otherwise "
+    elif texts and all(map(_is_date, texts)):
+        readable = "its texts read as dates, so convert it to dates; otherwise "
+    else:
+        readable = ""
+    looks = ", so it looks like an identifier or free text" if looks_like_id else ""
+    name = observed.name
+    raise InputError(
+        f"Column {name!r} has {levels} levels in {rows} observed cells{looks}: {readable}"
+        f"drop it, pass it through with kinds={{{name!r}: 'ignored'}} or model it anyway with "
+        f"kinds={{{name!r}: 'categorical'}}."
+    )
+
+
+def _is_marker(text: str) -> bool:
+    return text.strip().lower() in _MARKERS
+
+
+def _is_number(text: str) -> bool:
+    return bool(re.fullmatch(r"\s*[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?\s*", text))
+
+
+def _is_date(text: str) -> bool:
+    try:
+        dt.datetime.fromisoformat(text.strip())
+    except ValueError:
+        return False
+    return True
+
+
+def _level_note(observed: _Observed) -> str:
+    notes = []
+    markers = sorted(text for text in observed.reading.texts if _is_marker(text))
+    if markers:
+        shown = ", ".join(map(repr, markers))
+        notes.append(f"{shown} often marks a missing value; if so, replace it by None")
+    if observed.reading.storage == "text" and observed.counts.max() == 1:
+        notes.append(
+            "no text occurs twice; if these are names or identifiers, "
+            f"kinds={{{observed.name!r}: 'ignored'}} leaves them out"
+        )
+    return "; ".join(notes)
+
+
+def _number_note(observed: _Observed) -> str:
+    consecutive = (
+        observed.reading.storage == "integer"
+        and observed.distinct.size >= SHORTEST_ROW_NUMBER
+        and observed.counts.max() == 1
+        and (np.diff(observed.distinct) == 1).all()
+    )
+    if not consecutive:
+        return ""
+    return f"looks like a row number; kinds={{{observed.name!r}: 'ignored'}} leaves it out"

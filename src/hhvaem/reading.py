@@ -1,0 +1,305 @@
+"""Any native column, of pandas, polars, pyarrow or numpy, read into numbers."""
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple, NoReturn
+
+import narwhals.dependencies as nwd
+import numpy as np
+import pyarrow as pa
+
+from hhvaem.errors import InputError
+from hhvaem.schema import Level, Storage
+
+Order = Literal["none", "if asked", "always"]
+
+FAMILY: dict[Storage, str] = {
+    "integer": "numbers", "float": "numbers", "boolean": "numbers",
+    "text": "text", "datetime": "dates", "date": "dates", "none": "nothing",
+}  # fmt: skip
+
+# The way out, by words in the name of a dtype or of a Python type; the first hit decides.
+_ADVICE = {
+    "rename its categories to text": ("dictionary", "category"),
+    "convert it to floats": ("decimal",),
+    "split it into a real and an imaginary column": ("complex",),
+    "split it into plain columns": ("list", "tuple", "dict", "struct", "set", "array", "map"),
+    "decode it to text": ("binary", "bytes"),
+    "convert it to a number of seconds": ("duration", "timedelta"),
+    "convert it to a number of seconds since midnight": ("time",),
+    "make it dense": ("sparse",),
+    "convert it to timestamps": ("period",),
+}
+
+
+class Reading(NamedTuple):
+    """One column, read.
+
+    Parameters
+    ----------
+    values
+        A number, microseconds since 1970 in UTC, or a position in `texts`; NaN if missing.
+    missing
+        Where the column has a hole.
+    storage
+        How the column stores its values; "none" where its dtype does not say and no value does.
+    texts
+        The distinct texts of a text column.
+    categories
+        All levels of a category dtype, in its order; None for other dtypes.
+    order
+        Whether `categories` rank the values: always, only if the user asks for it, or not.
+    """
+
+    values: np.ndarray
+    missing: np.ndarray
+    storage: Storage
+    texts: tuple[str, ...] = ()
+    categories: tuple[Level, ...] | None = None
+    order: Order = "none"
+
+    def show(self, row: int) -> str:
+        """Write the value of a row as a message should."""
+        value = self.values[row]
+        if self.storage == "text":
+            return repr(self.texts[int(value)])
+        if FAMILY[self.storage] == "dates":
+            return str(np.datetime64(int(value), "us"))
+        return f"{value:.15g}"
+
+
+def columns_of(table: Any) -> list[tuple[str, Any]]:
+    """List the columns of a table: name and native column.
+
+    Columns are taken by position, so that names of any type, or equal ones, cannot bite.
+
+    Raises
+    ------
+    InputError
+        Where this is no table, or where two of its columns share a name.
+    """
+    columns: list[tuple[str, Any]]
+    if nwd.is_pandas_dataframe(table):
+        columns = [(str(name), table.iloc[:, i]) for i, name in enumerate(table.columns)]
+    elif nwd.is_polars_dataframe(table):
+        columns = [(name, table.to_series(i)) for i, name in enumerate(table.columns)]
+    elif isinstance(table, pa.Table):
+        columns = list(zip(table.column_names, table.columns, strict=True))
+    elif type(table) is np.ndarray and table.ndim == 2:
+        columns = [(f"x{i}", table[:, i]) for i in range(table.shape[1])]
+    else:
+        raise InputError(_no_table(table))
+    twice = repeated(name for name, _ in columns)
+    if twice:
+        raise InputError(f"The table has more than one column named {twice}; rename them apart.")
+    return columns
+
+
+def repeated(names: Iterable[str]) -> str:
+    """List the names that occur more than once, for a message."""
+    return listed(sorted(name for name, times in Counter(names).items() if times > 1))
+
+
+def _no_table(table: Any) -> str:
+    if nwd.is_polars_lazyframe(table):
+        return "A polars LazyFrame has no values yet; call .collect() on it first."
+    if nwd.is_pandas_series(table) or nwd.is_polars_series(table):
+        return "A Series is not a table; call .to_frame() on it first."
+    if isinstance(table, np.ma.MaskedArray):
+        return "A masked array is not a table; call .astype(float).filled(numpy.nan) on it first."
+    if isinstance(table, np.ndarray):
+        return (
+            f"An array with {table.ndim} dimensions is not a table; reshape it to two: "
+            "rows and columns."
+        )
+    if hasattr(table, "toarray"):
+        return "A sparse matrix is not a table; call .toarray() on it first."
+    return (
+        f"An object of type {type(table).__name__} is not a table; give a pandas or polars "
+        "DataFrame, a pyarrow Table or a 2-D NumPy array."
+    )
+
+
+def read(name: str, data: Any) -> Reading:
+    """Read a native column: pandas or polars Series, arrow ChunkedArray or 1-D array.
+
+    Raises
+    ------
+    InputError
+        Where the column has a dtype or a value that no model here can use.
+    """
+    reading = _read_objects(name, np.asarray(data)) if holds_objects(data) else _read(name, data)
+    infinite = np.flatnonzero(np.isinf(reading.values))
+    if infinite.size:
+        raise InputError(
+            f"Column {name!r} has an infinite value in row {infinite[0]}; replace it by a "
+            "number or by a missing value."
+        )
+    return reading
+
+
+def holds_objects(data: Any) -> bool:
+    """Say whether a column is an array of Python objects."""
+    dtype = getattr(data, "dtype", None)
+    return isinstance(dtype, np.dtype) and dtype.kind == "O"
+
+
+def _read(name: str, data: Any) -> Reading:
+    try:
+        array = as_arrow(data)
+    except pa.ArrowException:
+        _refuse(name, _dtype_of(data))
+    dictionary = array.dictionary if pa.types.is_dictionary(array.type) else None
+    storage = _storage(array.type if dictionary is None else dictionary.type)
+    # Categories of dates would need a kind of their own.
+    if storage is None or (dictionary is not None and FAMILY[storage] == "dates"):
+        _refuse(name, _dtype_of(data))
+    if dictionary is None:
+        return _read_arrow(array, storage)
+    reading = _read_arrow(array.dictionary_decode(), storage)
+    # A polars Categorical has no order but that of its texts; an Enum's is the user's own, but
+    # polars cannot say whether it ranks.
+    if nwd.is_polars_series(data) and not is_enum(data):
+        return reading
+    entries = dict.fromkeys(entry for entry in dictionary.to_pylist() if entry is not None)
+    order: Order = "if asked" if is_enum(data) else "always" if array.type.ordered else "none"
+    return reading._replace(categories=tuple(entries), order=order)
+
+
+def _dtype_of(data: Any) -> Any:
+    return data.type if isinstance(data, pa.ChunkedArray) else data.dtype
+
+
+def is_enum(data: Any) -> bool:
+    """Say whether a column is a polars Enum."""
+    return nwd.is_polars_series(data) and type(data.dtype).__name__ == "Enum"
+
+
+def as_arrow(data: Any) -> Any:
+    """Give a column as one arrow array."""
+    if nwd.is_polars_series(data):
+        if type(data.dtype).__name__ == "Object":  # to_arrow would hand out pointers
+            raise pa.ArrowInvalid("Python objects")
+        return data.to_arrow()
+    array = data if isinstance(data, pa.ChunkedArray) else pa.array(data, from_pandas=True)
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+def _storage(kind: Any) -> Storage | None:
+    types = pa.types
+    if types.is_integer(kind):
+        return "integer"
+    if types.is_floating(kind):
+        return "float"
+    if types.is_boolean(kind):
+        return "boolean"
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return "text"
+    if types.is_timestamp(kind):
+        return "datetime"
+    if types.is_date(kind):
+        return "date"
+    return "none" if types.is_null(kind) else None
+
+
+def _read_arrow(array: Any, storage: Storage) -> Reading:
+    texts: tuple[str, ...] = ()
+    if storage == "text":
+        encoded = array.cast(pa.large_string()).dictionary_encode()
+        texts, array = tuple(encoded.dictionary.to_pylist()), encoded.indices
+    elif FAMILY[storage] == "dates":
+        zone = getattr(array.type, "tz", None)
+        array = array.cast(pa.timestamp("us", zone), safe=False).cast(pa.int64())
+    # Nulls become NaN: from here on there is one sign for a hole.
+    values = array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return Reading(values + 0.0, np.isnan(values), storage, texts)
+
+
+def _read_objects(name: str, objects: np.ndarray) -> Reading:
+    missing = np.array([_is_missing(value) for value in objects], bool)
+    observed = objects[~missing]
+    rows: dict[Storage, int] = {}  # the first row of each storage
+    for kind, row in _first_rows(objects, missing).items():
+        stored = _type_storage(kind)
+        if stored is None:
+            _refuse(name, f"object with a {kind.__name__} in row {row}")
+        rows.setdefault(stored, row)
+    storage = _common_storage(tuple(rows))
+    if storage is None:
+        one, other = list(rows.values())[:2]
+        raise InputError(
+            f"Column {name!r} mixes types: row {one} holds {objects[one]!r} and row {other} "
+            f"{objects[other]!r}; convert the column to one type."
+        )
+    if storage in ("text", "none"):
+        kind = pa.string() if storage == "text" else pa.null()
+        return _read_arrow(pa.array(objects, kind, mask=missing), storage)
+    number = _microseconds if FAMILY[storage] == "dates" else _float
+    values = np.full(objects.shape, np.nan)
+    values[~missing] = [number(value) for value in observed]
+    return Reading(values + 0.0, missing, storage)
+
+
+def _first_rows(objects: np.ndarray, missing: np.ndarray) -> dict[Any, int]:
+    rows: dict[Any, int] = {}
+    for row in np.flatnonzero(~missing):
+        rows.setdefault(type(objects[row]), int(row))
+    return rows
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | np.floating | np.datetime64) and bool(value != value)
+
+
+def _type_storage(kind: Any) -> Storage | None:
+    types: tuple[tuple[Any, Storage], ...] = (
+        (bool | np.bool_, "boolean"), (int | np.integer, "integer"), (float | np.floating, "float"),
+        (str, "text"), (dt.datetime | np.datetime64, "datetime"), (dt.date, "date"),
+    )  # fmt: skip
+    if issubclass(kind, np.timedelta64):  # which calls itself an integer
+        return None
+    return next((storage for known, storage in types if issubclass(kind, known)), None)
+
+
+def _common_storage(found: Sequence[Storage]) -> Storage | None:
+    if set(found) == {"integer", "float"}:
+        return "float"
+    if set(found) == {"date", "datetime"}:
+        return "datetime"
+    if len(found) > 1:
+        return None
+    return found[0] if found else "none"
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # a Python integer beyond all floats
+        return float("inf")
+
+
+def _microseconds(value: Any) -> float:
+    if isinstance(value, np.datetime64):
+        return float(value.astype("M8[us]").astype(np.int64))
+    if not isinstance(value, dt.datetime):
+        value = dt.datetime(value.year, value.month, value.day)
+    aware = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
+    return float((aware - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1))
+
+
+def _refuse(name: str, dtype: object) -> NoReturn:
+    said = str(dtype).lower()
+    hits = (advice for advice, words in _ADVICE.items() if any(word in said for word in words))
+    advice = next(hits, "convert it to numbers, text or dates")
+    raise InputError(
+        f"Column {name!r} has dtype {dtype}, which cannot be modelled; {advice}, drop it, or pass "
+        f"it through with kinds={{{name!r}: 'ignored'}}."
+    )
+
+
+def listed(names: Sequence[str]) -> str:
+    """Write names for a message."""
+    return ", ".join(repr(name) for name in names)

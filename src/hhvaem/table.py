@@ -1,0 +1,249 @@
+"""Any frame or array to (values, mask), and filled values back into the user's container."""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import narwhals.dependencies as nwd
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Bool, Float64
+
+from hhvaem.errors import InputError, TableWarning
+from hhvaem.filling import filled_column
+from hhvaem.reading import FAMILY, Reading, columns_of, listed, read
+from hhvaem.schema import LEVELLED, Column, Level, Schema
+
+T = TypeVar("T")
+
+
+class Encoded(NamedTuple):
+    """A table as numbers.
+
+    Parameters
+    ----------
+    values
+        Numbers as they are, levels as their index, datetimes as microseconds; NaN where
+        `mask` is False.
+    mask
+        True where the model may see the cell.
+    """
+
+    values: Float64[np.ndarray, "rows columns"]
+    mask: Bool[np.ndarray, "rows columns"]
+
+
+def encode(table: Any, schema: Schema) -> Encoded:
+    """Turn a table into the numbers and the mask that a model sees.
+
+    Columns are matched by name (those of an array by position). Values that the schema does
+    not know, unseen levels and numbers outside a column's support, are hidden from the model
+    and reported; they are not holes, and `fill` leaves them alone.
+
+    Parameters
+    ----------
+    table
+        A pandas or polars DataFrame, a pyarrow Table or a 2-D array; it may have no rows.
+    schema
+        The columns that the model knows.
+
+    Returns
+    -------
+    Encoded
+        One column per modelled column of the schema, in its order.
+
+    Warns
+    -----
+    TableWarning
+        Of columns that the schema does not have, and of values it does not know.
+
+    Raises
+    ------
+    InputError
+        Where a column is absent, has another type than in the schema, or is infinite.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from hhvaem.inference import infer_schema
+    >>> table = pa.table({"age": [31, None, 40], "city": ["Rome", "Oslo", "Rome"]})
+    >>> encode(table, infer_schema(table)).values.tolist()
+    [[31.0, 1.0], [nan, 0.0], [40.0, 1.0]]
+    """
+    columns = columns_of(table)
+    positions = _positions(table, columns, schema)
+    known = set(positions)
+    extra = [name for i, (name, _) in enumerate(columns) if i not in known]
+    if extra:
+        warnings.warn(
+            f"Columns unknown to the model are passed through as they are: {listed(extra)}.",
+            TableWarning,
+            stacklevel=2,
+        )
+    encoded, unknown = [np.empty((table.shape[0], 0))], []
+    for column, position in zip(schema, positions, strict=True):
+        if column.kind == "ignored":
+            continue
+        reading = _read_as(column, columns[position][1])
+        values = _known(column, reading)
+        strange = np.flatnonzero(np.isnan(values) & ~reading.missing)
+        if strange.size:
+            examples = list(dict.fromkeys(reading.show(int(row)) for row in strange))[:3]
+            unknown.append(f"{strange.size} in {column.name!r} ({', '.join(examples)})")
+        if column.modelled:
+            encoded.append(values[:, None])
+    if unknown:
+        warnings.warn(
+            "Values that the model does not know are kept in the table but hidden from the "
+            f"model: {'; '.join(unknown)}.",
+            TableWarning,
+            stacklevel=2,
+        )
+    stacked = np.concatenate(encoded, axis=1)
+    return Encoded(stacked, ~np.isnan(stacked))
+
+
+def _positions(table: Any, columns: list[tuple[str, Any]], schema: Schema) -> list[int]:
+    if isinstance(table, np.ndarray):
+        if len(columns) != len(schema):
+            raise InputError(
+                f"The array has {len(columns)} columns and the model knows {len(schema)}; an "
+                "array's columns are matched by position, so give all of them."
+            )
+        return list(range(len(schema)))
+    found = {name: i for i, (name, _) in enumerate(columns)}
+    absent = [name for name in schema.names if name not in found]
+    if absent:
+        raise InputError(
+            f"The table lacks the columns {listed(absent)}; add them, empty if unknown."
+        )
+    return [found[name] for name in schema.names]
+
+
+def _read_as(column: Column, data: Any) -> Reading:
+    reading = read(column.name, data)
+    was, now = FAMILY[column.storage], FAMILY[reading.storage]
+    if was != now and not reading.missing.all():
+        row = int(np.flatnonzero(~reading.missing)[0])
+        raise InputError(
+            f"Column {column.name!r} held {was} when the model was made and holds {now} now "
+            f"({reading.show(row)} in row {row}); convert it to {was}."
+        )
+    return reading
+
+
+def _known(column: Column, reading: Reading) -> np.ndarray:
+    """Encode a column, NaN where it is missing or unknown."""
+    if column.kind in LEVELLED or column.kind == "constant":
+        return _level_index(column, reading)
+    lower, upper, step = column.support
+    values = reading.values
+    legal = (values >= lower) & (values <= upper)
+    if column.kind == "count" and step:
+        legal &= values % step == 0
+    return np.where(legal, values, np.nan)
+
+
+def _level_index(column: Column, reading: Reading) -> np.ndarray:
+    index = {level: float(i) for i, level in enumerate(column.levels)}
+    seen = ~reading.missing
+    if reading.storage == "text":
+        distinct: Sequence[Level] = reading.texts
+        which = reading.values[seen].astype(np.intp)
+    else:
+        unique, which = np.unique(reading.values[seen], return_inverse=True)
+        distinct = unique.tolist()
+    lookup = np.array([index.get(value, np.nan) for value in distinct], np.float64)
+    result = np.full(reading.values.shape, np.nan)
+    result[seen] = lookup[which]
+    return result
+
+
+def holes(table: Any, schema: Schema) -> Bool[np.ndarray, "rows columns"]:
+    """Say where `fill` would write: the missing cells of all columns that are not ignored.
+
+    Examples
+    --------
+    >>> from hhvaem.inference import infer_schema
+    >>> table = np.array([[1.0, np.nan], [2.5, 3.0], [4.0, 5.5]])
+    >>> holes(table, infer_schema(table)).tolist()
+    [[False, True], [False, False], [False, False]]
+    """
+    columns = columns_of(table)
+    found = np.zeros((table.shape[0], len(schema)), bool)
+    for i, position in enumerate(_positions(table, columns, schema)):
+        column = schema.columns[i]
+        if column.kind != "ignored":
+            found[:, i] = _read_as(column, columns[position][1]).missing
+    return found
+
+
+def fill(table: T, schema: Schema, values: Float64[np.ndarray, "rows modelled"]) -> T:
+    """Fill the holes of a table with legal values and leave everything else alone.
+
+    Values are rounded to the column's step, kept inside its bounds and inside the range of
+    its dtype; level indices become levels; a constant column gets its only value. A column
+    without any observed cell whose dtype cannot hold its values gets one that can.
+
+    Parameters
+    ----------
+    table
+        A pandas or polars DataFrame, a pyarrow Table or a 2-D array; it is not modified.
+    schema
+        The columns that the model knows.
+    values
+        Numbers, level indices or microseconds, as `encode` gives them, for each modelled
+        column; read only where the table has a hole.
+
+    Returns
+    -------
+    table
+        A new container of the same type, with the same index, names, order and dtypes.
+
+    Raises
+    ------
+    InputError
+        Where a value for a hole is not finite, or as for `encode`.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from hhvaem.inference import infer_schema
+    >>> table = pa.table({"age": [31, None, 40], "city": ["Rome", "Oslo", None]})
+    >>> values = np.array([[0.0, 0.0], [35.7, 0.0], [0.0, 1.0]])
+    >>> fill(table, infer_schema(table), values).to_pylist()[1:]
+    [{'age': 36, 'city': 'Oslo'}, {'age': 40, 'city': 'Rome'}]
+    """
+    columns = columns_of(table)
+    place = {column.name: j for j, column in enumerate(schema.modelled)}
+    filled = {}
+    for column, position in zip(schema, _positions(table, columns, schema), strict=True):
+        if column.kind == "ignored":
+            continue
+        data = columns[position][1]
+        reading = _read_as(column, data)
+        rows = np.flatnonzero(reading.missing)
+        if not rows.size:
+            continue
+        new = values[rows, place[column.name]] if column.modelled else np.zeros(rows.size)
+        if not np.isfinite(new).all():
+            row = rows[~np.isfinite(new)][0]
+            raise InputError(f"Column {column.name!r} has no finite value to fill row {row} with.")
+        filled[position] = filled_column(column, data, reading, new)
+    return _with_columns(table, filled)
+
+
+def _with_columns(table: Any, filled: dict[int, Any]) -> Any:
+    if isinstance(table, pa.Table):
+        for i, array in filled.items():
+            table = table.set_column(i, table.field(i).with_type(array.type), array)
+        return table
+    if nwd.is_polars_dataframe(table):
+        return table.with_columns(list(filled.values()))
+    result = table.copy()
+    for i, array in filled.items():
+        if isinstance(table, np.ndarray):
+            result[:, i] = array
+        else:
+            result.isetitem(i, array)
+    return result

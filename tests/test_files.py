@@ -1,0 +1,209 @@
+"""Files in and out, and a sentence for each way in which a file can be wrong."""
+
+import datetime as dt
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from hhvaem import files
+from hhvaem.errors import InputError
+from hhvaem.files import read_table, write_table
+
+TABLE = pa.table(
+    {
+        "n": [1, None, 3],
+        "x": [0.1, -0.0, None],
+        "text": ["a;b", None, 'say "hi", you\nthere'],
+        "flag": [True, None, False],
+        "day": [dt.date(2020, 1, 2), None, dt.date(1999, 12, 31)],
+    }
+)
+SUFFIXES = [".csv", ".tsv", ".txt", ".csv.gz", ".TSV.GZ", ".parquet", ".feather", ".arrow"]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_round_trip(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"table{suffix}"
+    write_table(TABLE, path)
+    assert read_table(str(path)).equals(TABLE)
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_separators_are_told_from_the_header(tmp_path: Path, separator: str) -> None:
+    path = tmp_path / "a.csv"
+    name = "a,,,;;;|||\t\t\tb".replace(separator, "")
+    path.write_text(f'\ufeff"{name}"{separator}c{separator}d\n1{separator}x{separator}2\n')
+    assert read_table(path).to_pydict() == {name: [1], "c": ["x"], "d": [2]}
+
+
+def test_one_column(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a\n1\n2\n")
+    assert read_table(tmp_path / "a.csv").to_pydict() == {"a": [1, 2]}
+
+
+@pytest.mark.parametrize("missing", ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "<NA>"])
+def test_missing_fields(tmp_path: Path, missing: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"n,t\n1,x\n{missing},{missing}\n")
+    assert read_table(path).to_pydict() == {"n": [1, None], "t": ["x", None]}
+
+
+def test_wide_and_long_files(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    names = [f"column number {i}" for i in range(100_000)]
+    path.write_text(",".join(names) + "\n")
+    assert read_table(path).column_names == names
+    text = "one\n" * 1000
+    path.write_text("a,b\n" + f'"{text}",1\n' * 5000)
+    assert set(read_table(path)["a"].to_pylist()) == {text}
+
+
+def test_types_are_told_from_the_whole_file(tmp_path: Path) -> None:
+    path = tmp_path / "long.csv"
+    path.write_text("a\n" + "1234567\n" * 300_000 + "text\n")
+    assert read_table(path)["a"][-1].as_py() == "text"
+
+
+def test_a_header_alone_is_a_table_without_rows(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,b\n")
+    assert read_table(tmp_path / "a.csv").shape == (0, 2)
+
+
+def test_folder_names_make_no_columns(tmp_path: Path) -> None:
+    folder = tmp_path / "year=2020"
+    folder.mkdir()
+    write_table(TABLE, folder / "a.parquet")
+    assert read_table(folder / "a.parquet").column_names == TABLE.column_names
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", b"", "is empty"),
+        ("a.csv", b" \n\n", "is empty"),
+        ("a.csv.gz", gzip.compress(b""), "is empty"),
+        (
+            "a.csv",
+            b"a,b\n1,2\n1,2,3\n",
+            "cannot be read as CSV in line 3: Expected 2 columns, got 3",
+        ),
+        ("a.csv", "a\nx\nM\u00fcnchen\n".encode("latin-1"), "is not UTF-8 in line 3"),
+        ("a.csv", b"a,b,a\n1,2,3\n", "more than one column named 'a'"),
+        ("a.csv.gz", b"a,b\n1,2\n", "is not a gzip file"),
+        ("a.parquet", b"a,b\n1,2\n", "is not a Parquet file"),
+        ("a.feather", b"a,b\n1,2\n", "is not a Feather file"),
+        ("a.arrow", b"a,b\n1,2\n", "is not a Feather file"),
+        ("a.xlsx", b"a,b\n1,2\n", r"unknown suffix '.xlsx'; known are .csv, .*parquet"),
+        ("a.parquet.gz", b"a,b\n1,2\n", "unknown suffix '.gz'"),
+    ],
+)
+def test_unreadable_files(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message) as caught:
+        read_table(path)
+    text = str(caught.value)
+    assert str(path) in text
+    assert "\n" not in text
+    assert text.endswith(".")
+
+
+def test_repeated_names_in_parquet(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pa.table([[1], [2]], names=["a", "a"]), path)
+    with pytest.raises(InputError, match="more than one column named 'a'"):
+        read_table(path)
+
+
+def test_places_that_are_no_files(tmp_path: Path) -> None:
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(InputError, match=r"none\.csv does not exist"):
+        read_table(tmp_path / "none.csv")
+    for use in (read_table, lambda path: write_table(TABLE, path)):
+        with pytest.raises(InputError, match=r"folder\.csv is a folder"):
+            use(tmp_path / "folder.csv")
+        with pytest.raises(InputError, match=r"unknown suffix ''"):
+            use(tmp_path / "none")
+    with pytest.raises(InputError, match=r"folder .*away does not exist"):
+        write_table(TABLE, tmp_path / "away" / "a.csv")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".feather"])
+@pytest.mark.parametrize(
+    "table",
+    [
+        pd.DataFrame({"a": pd.Categorical(["x", None, "y"]), "b": [1.5, None, 2.5]}),
+        pl.DataFrame(
+            {"a": pl.Series(["x", None, "y"], dtype=pl.Categorical), "b": [1.5, None, 2.5]}
+        ),
+        pa.table({"a": pa.array(["x", None, "y"]).dictionary_encode(), "b": [1.5, None, 2.5]}),
+        np.array([["x", 1.5], [None, None], ["y", 2.5]], object),
+    ],
+)
+def test_all_containers(tmp_path: Path, table: Any, suffix: str) -> None:
+    path = tmp_path / f"a{suffix}"
+    write_table(table, path)
+    columns = list(read_table(path).to_pydict().values())
+    assert columns == [["x", None, "y"], [1.5, None, 2.5]]
+
+
+def test_an_index_that_says_something_is_written(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": [1, 2]}, index=pd.Index(["p", "q"], name="who"))
+    write_table(frame, tmp_path / "a.csv")
+    assert read_table(tmp_path / "a.csv").to_pydict() == {"a": [1, 2], "who": ["p", "q"]}
+
+
+@pytest.mark.parametrize(
+    ("table", "name"),
+    [
+        (pa.table({"a": [[1], [2]]}), "a.csv"),
+        (pd.DataFrame({"a": [1, "x"]}), "a.parquet"),
+    ],
+)
+def test_what_a_format_cannot_hold(tmp_path: Path, table: Any, name: str) -> None:
+    path = tmp_path / name
+    path.write_text("precious")
+    with pytest.raises(InputError, match="cannot be written") as caught:
+        write_table(table, path)
+    assert "\n" not in str(caught.value)
+    assert path.read_text() == "precious"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_interrupted_write_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.csv"
+    write_table(TABLE, path)
+
+    def stopped(table: Any, file: Any, options: Any) -> None:
+        file.write(b"half of i")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(files.csv, "write_csv", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        write_table(pa.table({"other": [1]}), path)
+    assert read_table(path).equals(TABLE)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_who_reads_the_old_file_meanwhile_sees_all_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("old")
+    with path.open() as reader:
+        write_table(TABLE, path)
+        assert reader.read() == "old"
+
+
+def test_a_new_file_has_the_usual_permissions(tmp_path: Path) -> None:
+    (tmp_path / "usual").touch()
+    write_table(TABLE, tmp_path / "a.csv")
+    assert (tmp_path / "a.csv").stat().st_mode == (tmp_path / "usual").stat().st_mode
