@@ -187,6 +187,9 @@ def column_means(records: list[dict[str, Any]], table: str, model: str) -> dict[
 
 def render(content: dict[str, Any]) -> str:
     records = content["records"]
+    lacking = set(TABLES) - {record["table"] for record in records}
+    if lacking:
+        raise SystemExit(f"{RESULTS.name} has no {', '.join(sorted(lacking))}: run all tables.")
     lines = [
         "| table | columns | Gaussian | Gaussianised | VAE | worse than Gaussian "
         "| CRPS Gaussian | CRPS Gaussianised | CRPS VAE |",

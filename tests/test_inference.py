@@ -234,7 +234,7 @@ def test_where_text_becomes_an_identifier() -> None:
     ],
 )
 def test_text_that_reads_as_something_else(texts: list[str], what: str) -> None:
-    assert f"its texts read as {what}, so convert it to {what}" in refusal(texts)
+    assert f"its texts read as {what}: convert it to {what}, or" in refusal(texts)
 
 
 def test_texts_without_repeats_get_a_note() -> None:

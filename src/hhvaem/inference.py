@@ -14,6 +14,7 @@ from hhvaem.schema import KINDS, LEVELLED, Column, Kind, Level, Schema, Storage
 FEW_LEVELS = 20
 MANY_LEVELS = 256
 SHORTEST_ROW_NUMBER = 20
+EXACT = 2.0**53  # whole numbers up to here are exact in float64
 
 _MARKERS = frozenset(
     {"", "na", "n/a", "nan", "null", "none", "?", "-", "missing", "unknown"},
@@ -47,7 +48,7 @@ def infer_schema(table: Any, kinds: Mapping[Any, str] | None = None) -> Schema:
     4. Text and categories with two levels are `binary`; with more, `ordinal` where their dtype
        is an ordered category, else `categorical`. Levels are the observed ones, in the order
        of the category dtype, else sorted. Text that looks like an identifier is refused: more
-       than 20 levels that are more than half of the observed reading, or more than 256 levels.
+       than 20 levels that are more than half of the observed cells, or more than 256 levels.
     5. Dates and times are `datetime`; the values lie on the largest of day, hour, minute,
        second, millisecond and microsecond on which all observed ones do.
     6. Numbers with exactly two distinct values are `binary` where these are 0 and 1 or each
@@ -81,14 +82,14 @@ def infer_schema(table: Any, kinds: Mapping[Any, str] | None = None) -> Schema:
     >>> import pyarrow as pa
     >>> table = pa.table({"age": [31, None, 40], "city": ["Rome", "Oslo", "Rome"]})
     >>> print(infer_schema(table, kinds={"age": "real"}))
-    column  kind    treatment  values          note
+    column  kind    holes are  values          note
     age     real    filled     whole
     city    binary  filled     'Oslo', 'Rome'
     """
     columns = columns_of(table)
     if not columns or table.shape[0] == 0:
         lacking = "rows" if columns else "columns"
-        raise InputError(f"The table has no {lacking}; a schema needs at least one of each.")
+        raise InputError(f"The table has no {lacking}; it needs at least one row and one column.")
     asked = _asked({} if kinds is None else kinds, [name for name, _ in columns])
     return Schema(tuple(_inferred(name, data, asked.get(name)) for name, data in columns))
 
@@ -116,6 +117,7 @@ def _inferred(name: str, data: Any, asked: Kind | None) -> Column:
     observed = _Observed(
         name, reading, *np.unique(reading.values[~reading.missing], return_counts=True)
     )
+    _refuse_huge(observed)
     unused = f"; {asked!r} was asked for and not used" if asked not in (None, "constant") else ""
     if observed.distinct.size == 0:
         note = f"empty: no observed cell, passed through{unused}"
@@ -179,6 +181,17 @@ def _levels(observed: _Observed) -> tuple[Level, ...]:
     return tuple(sorted(levels, key=rank.__getitem__))
 
 
+def _refuse_huge(observed: _Observed) -> None:
+    reading = observed.reading
+    huge = np.abs(reading.values) > EXACT
+    if reading.storage == "integer" and huge.any():
+        raise InputError(
+            f"Column {observed.name!r} holds {observed.row(huge)}, and whole numbers beyond 2^53 "
+            "cannot be told apart: convert it to floats or text, or pass it through with "
+            f"kinds={{{observed.name!r}: 'ignored'}}."
+        )
+
+
 def _check(observed: _Observed, kind: Kind) -> None:
     """Refuse a kind that the column cannot be of."""
     reason = _objection(observed, kind)
@@ -237,20 +250,23 @@ def _refuse_identifier(observed: _Observed) -> None:
     looks_like_id = levels > FEW_LEVELS and levels > rows / 2
     if not looks_like_id and levels <= MANY_LEVELS:
         return
-    texts = [text for text in observed.reading.texts if not _is_marker(text)]
-    if texts and all(map(_is_number, texts)):
-        readable = "its texts read as numbers, so convert it to numbers; otherwise "
-    elif texts and all(map(_is_date, texts)):
-        readable = "its texts read as dates, so convert it to dates; otherwise "
-    else:
-        readable = ""
+    family = _reads_as(observed)
+    readable = f"its texts read as {family}: convert it to {family}, or " if family else ""
     looks = ", so it looks like an identifier or free text" if looks_like_id else ""
     name = observed.name
     raise InputError(
-        f"Column {name!r} has {levels} levels in {rows} observed cells{looks}: {readable}"
+        f"Column {name!r} has {levels} levels in {rows} observed cells{looks}; {readable}"
         f"drop it, pass it through with kinds={{{name!r}: 'ignored'}} or model it anyway with "
         f"kinds={{{name!r}: 'categorical'}}."
     )
+
+
+def _reads_as(observed: _Observed) -> str:
+    """Say what a column's texts could be converted to, markers of missing values apart."""
+    texts = [text for text in observed.reading.texts if not _is_marker(text)]
+    if texts and all(map(_is_number, texts)):
+        return "numbers"
+    return "dates" if texts and all(map(_is_date, texts)) else ""
 
 
 def _is_marker(text: str) -> bool:
@@ -274,7 +290,10 @@ def _level_note(observed: _Observed) -> str:
     markers = sorted(text for text in observed.reading.texts if _is_marker(text))
     if markers:
         shown = ", ".join(map(repr, markers))
-        notes.append(f"{shown} often marks a missing value; if so, replace it by None")
+        notes.append(f"{shown} often marks a missing value; if so, make it one")
+    family = _reads_as(observed)
+    if family:
+        notes.append(f"its texts read as {family}; if they are, convert it to {family}")
     if observed.reading.storage == "text" and observed.counts.max() == 1:
         notes.append(
             "no text occurs twice; if these are names or identifiers, "

@@ -263,6 +263,13 @@ def ordered_log_prob(
     return jnp.where(point, log_density - log_scale, jnp.where(narrow, slim, broad))
 
 
+def normal_log_prob(
+    location: Float[Array, "*n"], log_scale: Float[Array, "*n"], x: Float[Array, "*n"]
+) -> Float[Array, "*n"]:
+    """Give the log density of a normal number."""
+    return -0.5 * ((x - location) * jnp.exp(-log_scale)) ** 2 - log_scale - _LOG_ROOT_2PI
+
+
 def binary_log_prob(logit: Float[Array, "*n"], level: Float[Array, "*n"]) -> Float[Array, "*n"]:
     """Give the log probability of level 0 or 1."""
     return jax.nn.log_sigmoid(jnp.where(level > 0.5, logit, -logit))

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from hhvaem.encoding import Cells, Encoding, TableMask, TableValues
 from hhvaem.errors import InputError
-from hhvaem.likelihoods import ordered_log_prob
+from hhvaem.likelihoods import normal_log_prob
 from hhvaem.marginals import (
     Marginals,
     cell_log_prob,
@@ -120,7 +120,7 @@ class MarginalVAEs(Marginals):
         features: Float[Array, " features"],
     ) -> Float[Array, " columns"]:
         del cells  # the z that was drawn from them is scored
-        return ordered_log_prob(parameters, log_noise, features, features)
+        return normal_log_prob(parameters, log_noise, features)
 
     def expected(self, parameters: Float[Array, " parameters"]) -> Float[Array, " inputs"]:
         return expected_inputs(self.levels, self._decode(parameters))

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
@@ -45,7 +46,8 @@ def plot_columns(
     """
     across = min(4, len(columns))
     down = -(-len(columns) // across)
-    figure = Figure(figsize=(3.1 * across, 2.4 * down + 0.5), layout="constrained")
+    layout = ConstrainedLayoutEngine(h_pad=0.1)
+    figure = Figure(figsize=(3.1 * across, 2.5 * down + 0.5), layout=layout)
     panels = figure.subplots(down, across, squeeze=False).ravel()
     for panel in panels[len(columns) :]:
         panel.set_axis_off()
@@ -143,5 +145,5 @@ def _draw_numbers(
             panel.plot((curve[1:] + curve[:-1]) / 2, density, color=color, linewidth=1.3)
     panel.set_ylim(0, 1.25 * height.max())
     if column.kind == "datetime":
-        ticks = np.linspace(bins[0], bins[-1], 3)
+        ticks = np.linspace(x.min(), x.max(), 3)
         panel.set_xticks(ticks, [str(day) for day in ticks.astype("M8[us]").astype("M8[D]")])

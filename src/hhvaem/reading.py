@@ -230,7 +230,8 @@ def _read_objects(name: str, objects: np.ndarray) -> Reading:
         one, other = list(rows.values())[:2]
         raise InputError(
             f"Column {name!r} mixes types: row {one} holds {objects[one]!r} and row {other} "
-            f"{objects[other]!r}; convert the column to one type."
+            f"{objects[other]!r}; convert the column to one type, or pass it through with "
+            f"kinds={{{name!r}: 'ignored'}}."
         )
     if storage in ("text", "none"):
         kind = pa.string() if storage == "text" else pa.null()

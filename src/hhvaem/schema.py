@@ -95,7 +95,7 @@ class Schema:
     >>> schema["sex"].levels
     ('f', 'm')
     >>> print(schema)
-    column  kind    treatment  values      note
+    column  kind    holes are  values      note
     age     count   filled     whole, >=0
     sex     binary  filled     'f', 'm'
     """
@@ -127,6 +127,23 @@ class Schema:
     def modelled(self) -> tuple[Column, ...]:
         """The columns that a model of the table has, in order."""
         return tuple(column for column in self.columns if column.modelled)
+
+    def replace(self, name: str, **changes: Any) -> "Schema":
+        """Give a schema in which one column has other properties.
+
+        Examples
+        --------
+        >>> schema = Schema((Column("score", "real"),)).replace("score", lower=0.0, upper=100.0)
+        >>> schema["score"].upper
+        100.0
+        """
+        if name not in self:
+            raise InputError(f"The schema has no column {name!r}.")
+        known = {field.name for field in dataclasses.fields(Column)}
+        if not changes.keys() <= known:
+            raise InputError(f"A column has no {sorted(changes.keys() - known)[0]!r}.")
+        changed = dataclasses.replace(self[name], **changes)
+        return Schema(tuple(changed if c.name == name else c for c in self.columns))
 
     def rows(self) -> list[tuple[str, ...]]:
         """Report each column: its name, kind, treatment, legal values and note."""
@@ -179,7 +196,7 @@ class Schema:
         return cls(tuple(_column(entry) for entry in columns))
 
 
-_REPORT = ("column", "kind", "treatment", "values", "note")
+_REPORT = ("column", "kind", "holes are", "values", "note")
 _SHOWN = 5  # levels in a line of the report
 
 

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import narwhals.dependencies as nwd
 import numpy as np
@@ -115,7 +115,7 @@ def _positions(table: Any, columns: list[tuple[str, Any]], schema: Schema) -> li
     absent = [name for name in schema.names if name not in found]
     if absent:
         raise InputError(
-            f"The table lacks the columns {listed(absent)}; add them, empty if unknown."
+            f"The table lacks {listed(absent)}; add every column of the schema, empty if unknown."
         )
     return [found[name] for name in schema.names]
 
@@ -178,7 +178,7 @@ def holes(table: Any, schema: Schema) -> Bool[np.ndarray, "rows columns"]:
     return found
 
 
-def fill(table: T, schema: Schema, values: Float64[np.ndarray, "rows modelled"]) -> T:
+def fill(table: T, schema: Schema, values: np.ndarray) -> T:
     """Fill the holes of a table with legal values and leave everything else alone.
 
     Values are rounded to the column's step, kept inside its bounds and inside the range of
@@ -192,8 +192,8 @@ def fill(table: T, schema: Schema, values: Float64[np.ndarray, "rows modelled"])
     schema
         The columns that the model knows.
     values
-        Numbers, level indices or microseconds, as `encode` gives them, for each modelled
-        column; read only where the table has a hole.
+        Numbers, level indices or microseconds, as `encode` gives them, one column for each
+        of `schema.modelled`; read only where the table has a hole.
 
     Returns
     -------
@@ -203,7 +203,8 @@ def fill(table: T, schema: Schema, values: Float64[np.ndarray, "rows modelled"])
     Raises
     ------
     InputError
-        Where a value for a hole is not finite, or as for `encode`.
+        Where `values` has another shape, or a value for a hole is not finite or no level, or
+        as for `encode`.
 
     Examples
     --------
@@ -215,6 +216,7 @@ def fill(table: T, schema: Schema, values: Float64[np.ndarray, "rows modelled"])
     [{'age': 36, 'city': 'Oslo'}, {'age': 40, 'city': 'Rome'}]
     """
     columns = columns_of(table)
+    _check_values(values, len(cast(Any, table)), schema)
     place = {column.name: j for j, column in enumerate(schema.modelled)}
     filled = {}
     for column, position in zip(schema, _positions(table, columns, schema), strict=True):
@@ -228,9 +230,34 @@ def fill(table: T, schema: Schema, values: Float64[np.ndarray, "rows modelled"])
         new = values[rows, place[column.name]] if column.modelled else np.zeros(rows.size)
         if not np.isfinite(new).all():
             row = rows[~np.isfinite(new)][0]
-            raise InputError(f"Column {column.name!r} has no finite value to fill row {row} with.")
+            raise InputError(
+                f"Column {column.name!r} has no finite value to fill row {row} with; `values` "
+                "needs one at every hole, where `encode` leaves NaN."
+            )
+        _check_levels(column, new, rows)
         filled[position] = filled_column(column, data, reading, new)
     return _with_columns(table, filled)
+
+
+def _check_values(values: Any, rows: int, schema: Schema) -> None:
+    expected = (rows, len(schema.modelled))
+    if not isinstance(values, np.ndarray) or values.dtype != np.float64:
+        raise InputError(f"`values` must be a float64 array of shape {expected}.")
+    if values.shape != expected:
+        names = listed([column.name for column in schema.modelled])
+        raise InputError(
+            f"`values` has shape {values.shape}, but the table has {rows} rows and the schema "
+            f"{expected[1]} modelled columns: {names}."
+        )
+
+
+def _check_levels(column: Column, new: np.ndarray, rows: np.ndarray) -> None:
+    wrong = np.flatnonzero((np.rint(new) < 0) | (np.rint(new) >= len(column.levels)))
+    if column.kind in LEVELLED and wrong.size:
+        raise InputError(
+            f"Column {column.name!r} has {len(column.levels)} levels and row {rows[wrong[0]]} "
+            f"asks for level {new[wrong[0]]:g}; levels are given by their index, from 0."
+        )
 
 
 def _with_columns(table: Any, filled: dict[int, Any]) -> Any:

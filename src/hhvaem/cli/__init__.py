@@ -2,14 +2,16 @@
 
 import sys
 import warnings
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
+from hhvaem import __version__
 from hhvaem.cli.data import data
 from hhvaem.cli.demo import demo
-from hhvaem.cli.schema import schema
+from hhvaem.cli.schema import in_options, schema
 from hhvaem.errors import InputError, TableWarning
 
 app = typer.Typer(
@@ -19,6 +21,24 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+
+
+def _version(wanted: bool) -> None:  # noqa: FBT001
+    if wanted:
+        typer.echo(f"hhvaem {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[  # noqa: FBT002
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    pass
+
+
 app.command()(demo)
 app.command()(schema)
 app.add_typer(data, name="data")
@@ -32,7 +52,7 @@ def main() -> None:
         try:
             app()
         except InputError as error:
-            console.print(f"[bold red]Error:[/] {escape(str(error))}", soft_wrap=True)
+            console.print(f"[bold red]Error:[/] {escape(in_options(str(error)))}", soft_wrap=True)
             sys.exit(1)
         finally:
             for warning in caught:

@@ -28,8 +28,9 @@ data = typer.Typer(
 )
 
 _Folder = Annotated[
-    Path | None, typer.Option(help="Folder of the data; else HHVAEM_DATA, then the cache.")
+    Path | None, typer.Option(help="Folder to look into; else HHVAEM_DATA, then the cache.")
 ]
+_Into = Annotated[Path | None, typer.Option(help="Folder to put it into; else the cache.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
@@ -58,13 +59,13 @@ def list_sets(folder: _Folder = None, as_json: _Json = False) -> None:  # noqa: 
         )
     console = Console()
     console.print(table)
-    console.print("Get one with [bold]hhvaem data fetch NAME[/].")
+    console.print("Get one with [bold]hhvaem data fetch NAME[/]; celeba must be obtained by hand.")
 
 
 @data.command("fetch")
 def fetch_sets(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Which data sets.")],
-    folder: _Folder = None,
+    names: Annotated[list[str], typer.Argument(metavar="NAME", help="Which data sets.")],
+    folder: _Into = None,
     as_json: _Json = False,  # noqa: FBT002
 ) -> None:
     """Fetch data sets from their public sources, and check what came."""

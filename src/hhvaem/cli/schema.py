@@ -1,11 +1,13 @@
 """`hhvaem schema`: what a table's columns are taken for."""
 
+import json
+import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich import box
-from rich.console import Console
+from rich.console import Console, Group
 from rich.markup import escape
 from rich.table import Table
 
@@ -26,20 +28,37 @@ def schema(
     """Show what the columns of a table are taken for, and what will happen to each."""
     inferred = infer_schema(read_table(table), dict(_kind(each) for each in kind or []))
     if as_json:
-        typer.echo(inferred.to_json())
+        typer.echo(json.dumps(json.loads(inferred.to_json()), indent=2))
     else:
-        Console().print(schema_table(inferred))
+        Console().print(schema_report(inferred))
 
 
-def schema_table(schema: Schema) -> Table:
-    """Lay a schema out for a terminal."""
+def schema_report(schema: Schema) -> Group:
+    """Lay a schema out for a terminal: a line for each column, and the notes below."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    for name in ("column", "kind", "holes are", "values", "note"):
-        table.add_column(name, overflow="fold")
-    for column, row in zip(schema, schema.rows(), strict=True):
-        style = "" if column.modelled else "dim"
-        table.add_row(*(escape(cell) for cell in row), style=style)
-    return table
+    for title in ("column", "kind", "holes are", "values"):
+        table.add_column(title, overflow="fold")
+    columns: dict[str, list[str]] = {}
+    for column, (*cells, note) in zip(schema, schema.rows(), strict=True):
+        table.add_row(*map(escape, cells), style="" if column.modelled else "dim")
+        if note:
+            columns.setdefault(note, []).append(column.name)
+    notes = [
+        f"[bold]{escape(', '.join(names))}[/]: {escape(in_options(note))}"
+        for note, names in columns.items()
+    ]
+    return Group(table, *([""] if notes else []), *notes)
+
+
+def in_options(message: str) -> str:
+    """Say in options of the command what a message says in Python.
+
+    Examples
+    --------
+    >>> in_options("pass it through with kinds={'zip code': 'ignored'}")
+    "pass it through with --kind 'zip code=ignored'"
+    """
+    return re.sub(r"kinds=\{'(.*?)': '(\w+)'\}", r"--kind '\1=\2'", message)
 
 
 def _kind(text: str) -> tuple[str, str]:
