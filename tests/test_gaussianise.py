@@ -141,3 +141,38 @@ def test_rounding_intervals_reach_half_way_to_the_neighbours() -> None:
     low, high = rounding_interval(np.array([1.0, 2.5, 4.0]), np.array([1.0, 2.0, 4.0]))
     np.testing.assert_array_equal(low, [-np.inf, 2.25, 3.0])
     np.testing.assert_array_equal(high, [1.5, 3.25, np.inf])
+
+
+NORMAL = np.random.default_rng(0).normal(size=300)
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        np.append(NORMAL, 1e9),
+        np.append(NORMAL, 1e30),
+        np.append(NORMAL, [999_999_999.0] * 9),
+        np.append(NORMAL, 1e155),
+        1e-300 * NORMAL,
+        1e-320 * NORMAL,
+        1e300 * NORMAL,
+        np.exp(10 * NORMAL),
+    ],
+    ids=[
+        "outlier",
+        "far outlier",
+        "sentinel",
+        "1e155",
+        "1e-300",
+        "denormal",
+        "1e300",
+        "heavy tail",
+    ],
+)
+def test_outliers_and_extreme_units_leave_the_rest_as_it_is(x: np.ndarray) -> None:
+    warp = fit_gaussianising(x)
+    drawn = warp.value(np.random.default_rng(1).normal(size=20_000))
+    assert np.isfinite(drawn).all()
+    low, high = np.quantile(x, [0.25, 0.75])
+    assert ((drawn > low) & (drawn < high)).mean() == pytest.approx(0.5, abs=0.1)
+    assert np.isfinite(log_prob(warp, x)).all()

@@ -1,5 +1,7 @@
 """Column models: one interface, two implementations, checked against the laws one by one."""
 
+from collections.abc import Callable
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -8,6 +10,7 @@ import pytest
 from scipy import stats
 
 from hhvaem.encoding import Cells, Encoding, gaussianised_encoding, standardised_encoding
+from hhvaem.errors import InputError
 from hhvaem.likelihoods import Ordered
 from hhvaem.marginal_vae import MarginalVAEs, train_marginal_vaes
 from hhvaem.marginals import Direct, Marginals, base_log_prob, base_sample, marginal_log_prob
@@ -204,11 +207,9 @@ def test_the_integral_over_z_is_that_of_many_draws(
 
 
 def test_a_loss_that_is_not_finite_is_refused() -> None:
-    from hhvaem.errors import InputError
-
     broken = VALUES.copy()
-    broken[:, 0] = np.inf
-    with np.errstate(invalid="ignore"), pytest.raises(InputError, match="not finite"):
+    broken[:, 0] = np.nan
+    with pytest.raises(InputError, match="not finite"):
         train_marginal_vaes(VAE_ENCODING, broken, MASK, key=jax.random.key(0), steps=50)
 
 
@@ -232,3 +233,31 @@ def test_interface_is_pure_on_one_row(either: tuple[Encoding, Marginals]) -> Non
     alone = marginals.log_prob(marginals.base, noise, row)
     many = eqx.filter_jit(jax.vmap(lambda r: marginals.log_prob(marginals.base, noise, r)))(cells)
     np.testing.assert_allclose(alone, many[0], rtol=1e-5, atol=1e-5)
+
+
+def test_a_value_beyond_all_reason_has_a_finite_log_density(direct: Direct) -> None:
+    far = np.tile(VALUES[:1], (4, 1))
+    far[:, 0] = [1e18, 1e20, 1e40, -1e40]
+    log_prob = marginal_log_prob(DIRECT_ENCODING, direct, far, np.ones(far.shape, bool))
+    assert np.isfinite(log_prob).all()
+    assert (log_prob[:, 0] < -1e4).all()
+
+
+@pytest.mark.parametrize("make", [gaussianised_encoding, standardised_encoding])
+def test_nothing_to_model_and_nothing_observed_are_said(
+    make: Callable[..., Encoding],
+) -> None:
+    with pytest.raises(InputError, match="no column to model"):
+        make((), np.empty((5, 0)), np.empty((5, 0), bool))
+    hidden = MASK.copy()
+    hidden[:, 2] = False
+    with pytest.raises(InputError, match="'income' has no observed cell"):
+        make(COLUMNS, VALUES, hidden)
+    with pytest.raises(InputError, match="Column 2 has no observed cell"):
+        train_marginal_vaes(VAE_ENCODING, VALUES, hidden, key=jax.random.key(0))
+
+
+@pytest.mark.parametrize("wrong", [{"steps": 0}, {"batch_size": 0}, {"batch_size": -1}])
+def test_training_takes_steps_and_cells(wrong: dict[str, int]) -> None:
+    with pytest.raises(InputError, match="at least one step"):
+        train_marginal_vaes(VAE_ENCODING, VALUES, MASK, key=jax.random.key(0), **wrong)

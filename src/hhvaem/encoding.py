@@ -8,10 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from hhvaem.errors import InputError
 from hhvaem.gaussianise import fit_gaussianising
 from hhvaem.likelihoods import Binary, Categorical, Likelihood, Ordered
 from hhvaem.schema import Column
-from hhvaem.warps import Affine, Levels, Log, Rounded
+from hhvaem.warps import EDGE, Affine, Levels, Log, Rounded
 
 TableValues = Float[np.ndarray, "rows columns"]
 TableMask = Bool[np.ndarray, "rows columns"]
@@ -48,11 +49,13 @@ class Encoding:
         """Warp a table into cells."""
         cells = np.zeros((3, *values.shape), np.float32)
         for j, law in enumerate(self.laws):
-            seen = mask[:, j]
+            seen = mask[:, j].astype(bool)
             x = values[seen, j]
             if isinstance(law, Ordered):
                 cell = law.warp.cell(x)
-                cells[:, seen, j] = cell.low, cell.high, law.warp.latent(x)
+                # A value beyond all reason is as far out as the latent line goes.
+                parts = np.stack([cell.low, cell.high, law.warp.latent(x)])
+                cells[:, seen, j] = np.clip(parts, -EDGE, EDGE)
             else:
                 cells[:, seen, j] = x
         return Cells(*map(jnp.asarray, cells))
@@ -70,7 +73,8 @@ class Encoding:
         total = np.zeros(values.shape)
         for j, law in enumerate(self.laws):
             if isinstance(law, Ordered):
-                total[mask[:, j], j] = law.warp.cell(values[mask[:, j], j]).log_measure
+                seen = mask[:, j].astype(bool)
+                total[seen, j] = law.warp.cell(values[seen, j]).log_measure
         return total
 
     def decode(
@@ -126,7 +130,8 @@ def standardised_encoding(
     Parameters
     ----------
     columns
-        The modelled columns of a schema. Ordered levels are taken without their order.
+        The modelled columns of a schema. Ordered levels are taken without their order, and
+        bounds other than 0 are kept by `hhvaem.fill` only.
     values, mask
         The table, as `hhvaem.table.encode` gives it; every column has an observed cell.
     """
@@ -147,8 +152,16 @@ def standardised_encoding(
 def _observed(
     columns: Sequence[Column], values: TableValues, mask: TableMask
 ) -> Iterator[tuple[Column, Float[np.ndarray, " seen"]]]:
+    if not columns:
+        raise InputError("There is no column to model: all are constant, empty or ignored.")
     for j, column in enumerate(columns):
-        yield column, values[mask[:, j], j]
+        x = values[mask[:, j].astype(bool), j]
+        if not x.size:
+            raise InputError(
+                f"Column {column.name!r} has no observed cell in these rows; leave it out or use "
+                "rows that have one."
+            )
+        yield column, x
 
 
 def _unordered(levels: int) -> Likelihood:

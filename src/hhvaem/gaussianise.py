@@ -17,10 +17,14 @@ OUTERMOST, RISE = 8.2, 1e-9
 
 
 class Gaussianising(Warp):
-    """A monotone table from values to latent numbers; a value with two knots is an atom."""
+    """A monotone table from values to latent numbers; a value with two knots is an atom.
+
+    Knots are in units of `unit`, a power of two, so that numbers of any size have a slope.
+    """
 
     knots: Array
     scores: Array
+    unit: float
     lower: float
     upper: float
     only_atoms: bool = eqx.field(static=True)
@@ -37,13 +41,14 @@ class Gaussianising(Warp):
         left, slope = self._segment(self.scores, w)
         x = self.knots[left] + (w - self.scores[left]) / slope
         # Between the two knots of an atom the slope is infinite and x is the atom.
-        x = np.clip(x, self.lower, self.upper)
+        x = np.clip(x * self.unit, self.lower, self.upper)
         if self.atoms is None:
             return x
         middles = (self.atoms[1:] + self.atoms[:-1]) / 2
         return self.atoms[np.searchsorted(middles, x)]
 
     def cell(self, x: Array) -> Cell:
+        x = x / self.unit
         first = np.searchsorted(self.knots, x, side="left")
         last = np.searchsorted(self.knots, x, side="right") - 1
         atom = last > first
@@ -53,11 +58,14 @@ class Gaussianising(Warp):
         low = np.where(atom, self.scores[np.minimum(first, len(self.knots) - 1)], w)
         high = np.where(atom, self.scores[last], w)
         cell = resolvable(low, high)
-        return Cell(cell.low, cell.high, np.where(atom, cell.log_measure, np.log(slope)))
+        density = np.log(slope) - np.log(self.unit)
+        return Cell(cell.low, cell.high, np.where(atom, cell.log_measure, density))
 
     @property
     def atoms(self) -> Array | None:
-        return self.knots[:-1][self.knots[1:] == self.knots[:-1]] if self.only_atoms else None
+        if not self.only_atoms:
+            return None
+        return self.knots[:-1][self.knots[1:] == self.knots[:-1]] * self.unit
 
     def mean(self, location: Array, scale: Array) -> Array:
         if self.atoms is not None:
@@ -70,7 +78,8 @@ class Gaussianising(Warp):
         mass = np.diff(np.pad(ndtr(cuts), padding, constant_values=(0.0, 1.0)))
         density = np.pad(np.exp(-0.5 * cuts**2) / np.sqrt(2 * np.pi), padding)
         moment = location[..., None] * mass - scale[..., None] * np.diff(density)
-        return np.clip((start * mass + moment / slope).sum(-1), self.lower, self.upper)
+        mean = (start * mass + moment / slope).sum(-1) * self.unit
+        return np.clip(mean, self.lower, self.upper)
 
     def _segment(self, axis: Array, at: Array) -> tuple[np.ndarray, Array]:
         """Give the left knot of the segment that holds each point, and the slope dw/dx there."""
@@ -113,9 +122,11 @@ def fit_gaussianising(
     >>> bool(np.allclose(warp.value(w), x))
     True
     """
-    mixture, only_atoms = fit_mixture(x, lower, upper, whole=step is not None)
+    # In units of the largest, so that squares neither overflow nor vanish.
+    unit = 2.0 ** np.frexp(np.max(np.abs(x)))[1]
+    mixture, only_atoms = fit_mixture(x / unit, lower / unit, upper / unit, whole=step is not None)
     knots, scores = _tabulate(mixture)
-    warp = Gaussianising(knots, scores, lower, upper, only_atoms)
+    warp = Gaussianising(knots, scores, unit, lower, upper, only_atoms)
     return warp if step is None else Rounded(warp, step, lower, upper)
 
 

@@ -186,6 +186,12 @@ def train_marginal_vaes(
     marginals, losses
         The trained VAEs, and the loss of each step, averaged over columns.
     """
+    if steps < 1 or batch_size < 1:
+        raise InputError("Training takes at least one step and one cell per step.")
+    if not mask.any(0).all():
+        raise InputError(
+            f"Column {int(np.flatnonzero(~mask.any(0))[0])} has no observed cell to train on."
+        )
     start, key = jax.random.split(key)
     order = np.argsort(~mask, axis=0, kind="stable")
     cells = jax.tree.map(

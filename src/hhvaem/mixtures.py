@@ -66,7 +66,8 @@ class Mixture(NamedTuple):
 
     def log_density(self, x: Array) -> Array:
         """Give the log density of the smooth part."""
-        z = (x[:, None] - self.centres) / self.widths
+        # Beyond 40 widths a kernel is 0, and its square might overflow.
+        z = np.clip((x[:, None] - self.centres) / self.widths, -40.0, 40.0)
         density = np.exp(-0.5 * z**2) @ (self.weights / self.widths) / np.sqrt(2 * np.pi)
         start, end = self._kernels(np.array([self.lower, self.upper]), 1.0)
         return np.log(np.maximum(density, 1e-300) * (self.weights.sum() / (end - start)))
@@ -88,7 +89,7 @@ def fit_mixture(x: Array, lower: float, upper: float, *, whole: bool) -> tuple[M
     Parameters
     ----------
     x
-        Finite values between the bounds, at least one.
+        Finite values between the bounds, at least one, none beyond 1 in size.
     lower, upper
         Bounds of the legal values, which may be infinite.
     whole
@@ -125,18 +126,14 @@ def _mixture(
         smooth = 1 - masses.sum()
         sample = np.repeat(values[~atom], counts[~atom])
     if width is None:
-        centres, widths = np.array([sample.mean()]), np.array([sample.std()])
+        centres, widths = np.array([sample.mean()]), np.array([sample.std() or 1e-3])
         shares = np.ones(1)
     else:
         parts = np.array_split(sample, min(sample.size, KERNELS))
         centres = np.array([part[part.size // 2] for part in parts])
         shares = np.array([part.size for part in parts]) / sample.size
-        reach = round(np.sqrt(centres.size) / 2) + 1
-        first = np.maximum(np.arange(centres.size) - reach, 0)
-        last = np.minimum(np.arange(centres.size) + reach, centres.size - 1)
-        gaps = (centres[last] - centres[first]) / np.maximum(last - first, 1)
-        gaps = np.maximum(gaps, 1e-9 * (centres[-1] - centres[0]))
-        typical = np.exp(np.mean(np.log(gaps))) if gaps.all() else 0.0
+        gaps = _gaps(centres, round(np.sqrt(centres.size) / 2) + 1)
+        typical = np.exp(np.mean(np.log(gaps)))
         share, power = width
         widths = share * centres.size * gaps**power * typical ** (1 - power)
     # What a kernel has beyond a bound is mirrored back, or density would be missing there.
@@ -155,10 +152,34 @@ def _mixture(
         values[atom],
         masses,
         np.append(centres, mean),
-        np.append(np.maximum(widths, 1e-6 * spread), spread),
+        np.append(widths, spread),
         weights * smooth / weights.sum(),
         lower,
         upper,
+    )
+
+
+def _gaps(centres: Array, reach: int) -> Array:
+    """Give the typical distance between neighbours at each centre, on its denser side.
+
+    The denser side, so that an outlier does not widen the kernels next to it.
+    """
+    count = centres.size
+    if count == 1:
+        return np.full(1, max(abs(centres[0]), 1e-3))
+    place = np.arange(count)
+    left, right = np.minimum(place, reach), np.minimum(count - 1 - place, reach)
+    before = (centres - centres[place - left]) / np.maximum(left, 1)
+    after = (centres[place + right] - centres) / np.maximum(right, 1)
+    # Near an end, the side with too few neighbours to tell does not count.
+    enough = np.minimum(2, np.maximum(left, right))
+    gaps = np.minimum(
+        np.where(left >= enough, before, np.inf), np.where(right >= enough, after, np.inf)
+    )
+    # Where neighbours are equal their distance is that of the closest that differ.
+    positive = gaps[gaps > 0]
+    return np.maximum(
+        gaps, positive.min() if positive.size else np.spacing(np.abs(centres[-1])) + 1e-300
     )
 
 

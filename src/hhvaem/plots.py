@@ -62,7 +62,8 @@ def plot_columns(
         else:
             _draw_numbers(panel, column, seen[j], bins[j], curves[j], fitted)
         missing = 1 - mask[:, j].mean()
-        panel.set_title(f"{column.name} ({column.kind}, {missing:.0%} missing)", fontsize=9)
+        title = f"{column.name} ({column.kind}, {missing:.0%} missing)"
+        panel.set_title(title, fontsize=9, parse_math=False)
         panel.tick_params(labelsize=7)
         panel.set_yticks([])
         panel.spines[["top", "right", "left"]].set_visible(False)
@@ -80,13 +81,16 @@ def _bins(column: Column, x: np.ndarray) -> Edges:
         return np.arange(len(column.levels) + 1) - 0.5
     # A few outliers would squeeze all the rest into one bin.
     low, high = np.quantile(x, [0.002, 0.998]) if x.size > 500 else (x.min(), x.max())
+    # A range that the axis could not show is widened.
+    least = 1e-6 * max(abs(low), abs(high), 1e-300)
+    low, high = (low, high) if high - low > least else (low - least, high + least)
     distinct = np.unique(x)
     # Bins that cut across the grain of rounded numbers would make a comb of them.
     grain = column.step
     if grain is None and 1 < distinct.size <= DISTINCT * x.size:
         grain = float(np.diff(distinct).min())
     if grain is None or (high - low) / grain > 1e6:
-        return np.linspace(low, high if high > low else low + 1.0, BINS + 1)
+        return np.linspace(low, high, BINS + 1)
     wide = max(1, int(np.ceil((high - low) / grain / BINS))) * grain
     return np.arange(low - grain / 2, high + wide, wide)
 
@@ -124,7 +128,8 @@ def _draw_levels(panel: Axes, column: Column, x: np.ndarray, fitted: list[np.nda
     if count > 8:
         panel.set_xticks([])
     else:
-        panel.set_xticks(np.arange(count), [s if len(s) < 11 else s[:9] + "…" for s in labels])
+        short = [label if len(label) < 11 else label[:9] + "…" for label in labels]
+        panel.set_xticks(np.arange(count), short, parse_math=False)
 
 
 def _draw_numbers(

@@ -80,13 +80,13 @@ def test_celeba_of_full_size(tmp_path, form):
     assert len(load_images("celeba", folder=tmp_path, limit=2).pixels) == 2
 
 
-def celeba(tmp_path, pictures=b"", attributes=ATTRIBUTES_CSV):
+def celeba(tmp_path, pictures=b"", attributes=ATTRIBUTES_CSV, **options):
     home = tmp_path / "celeba"
-    (home / "img_align_celeba").mkdir(parents=True)
+    (home / "img_align_celeba").mkdir(parents=True, exist_ok=True)
     if pictures:
         (home / "img_align_celeba/000001.jpg").write_bytes(pictures)
-    (home / "list_attr_celeba.csv").write_text(attributes)
-    return load_images("celeba", folder=tmp_path)
+    (home / "list_attr_celeba.csv").write_text(attributes, encoding="latin-1")
+    return load_images("celeba", folder=tmp_path, **options)
 
 
 def test_sentences_for_a_broken_celeba(tmp_path):
@@ -102,8 +102,33 @@ def test_sentences_for_a_broken_celeba(tmp_path):
         celeba(tmp_path / "4", jpeg("red"), "image_id,Bald,Male\n000001.jpg,1\n")
     with pytest.raises(InputError, match="not a table of attributes"):
         celeba(tmp_path / "5", jpeg("red"), "image_id,Bald\n000001.jpg,yes\n")
-    with pytest.raises(InputError, match="no test part"):
+    (tmp_path / "6/celeba/img_align_celeba/000002.jpg").mkdir(parents=True)
+    with pytest.raises(InputError, match=r"000002\.jpg cannot be read as an image \(Is a dir"):
+        celeba(tmp_path / "6")
+    with pytest.raises(InputError, match="has no part 'test' here; load part='train'"):
         load_images("celeba", part="test", folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    ["", "\n", "2\n", "image_id,Bald\n000001.jpg,999\n", "image_id,Bald\n000001.jpg,\xe9\n"],
+)
+def test_attributes_that_are_none(tmp_path, attributes):
+    with pytest.raises(InputError, match=r"list_attr_celeba\.csv is not a table of attributes"):
+        celeba(tmp_path, jpeg("red"), attributes)
+
+
+@pytest.mark.parametrize("limit", [-1, 0, 2**70, 1.5])
+def test_a_limit_that_is_none(as_users_have_it, tmp_path, limit):
+    with pytest.raises(InputError, match=rf"limit={limit} is no number of images; give an int"):
+        celeba(tmp_path, jpeg("red"), limit=limit)
+    with pytest.raises(InputError, match="is no number of images"):
+        load_images("mnist", folder=tmp_path, limit=limit)
+
+
+def test_parts_that_there_are(as_users_have_it):
+    with pytest.raises(InputError, match="no part 'valid' here; load part='train' or part='test'"):
+        load_images("mnist", part="valid")
 
 
 def test_idx_of_two_dimensions():

@@ -1,5 +1,6 @@
 """Folds, masks and the record that fixes them."""
 
+import base64
 import json
 
 import jax
@@ -15,7 +16,7 @@ from hhvaem.datasets.work import Work, plan, table_checksum
 from hhvaem.errors import InputError
 
 
-@given(rows=st.integers(2, 500), count=st.integers(2, 12), seed=st.integers(0, 2**32))
+@given(rows=st.integers(2, 500), count=st.integers(2, 12), seed=st.integers(0, 2**32 - 1))
 def test_folds_are_a_partition(rows, count, seed):
     if count > rows:
         with pytest.raises(InputError, match="cannot be divided"):
@@ -88,6 +89,37 @@ def test_plan_is_folds_and_masks():
     assert plan(wine, seed=1, rate=0.0).observed.all()
 
 
+@pytest.mark.parametrize("fold", [-1, 7, 99, None])
+def test_there_is_no_such_fold(as_users_have_it, fold):
+    work = plan(load("wine"), seed=1, count=7)
+    for ask in (
+        work.test_rows,
+        work.train_rows,
+        work.test_mask,
+        lambda fold: work.train_key(fold, 0),
+    ):
+        with pytest.raises(InputError, match=rf"no fold {fold}; the folds of this work are 0 to 6"):
+            ask(fold)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        *(({"seed": seed}, "no seed; give an int") for seed in (-1, 2**32, 2**70, None, 0.5, True)),
+        *(({"rate": rate}, "no probability") for rate in (float("nan"), 2, -1, None)),
+        *(({"count": count}, "178 rows cannot") for count in (0, 1, 179, 256, 2.5, None)),
+    ],
+)
+def test_plans_that_cannot_be(as_users_have_it, wrong, sentence):
+    with pytest.raises(InputError, match=sentence):
+        plan(load("wine"), **{"seed": 0, **wrong})
+
+
+def test_a_mask_needs_a_seed_too():
+    with pytest.raises(InputError, match="seed=-1 is no seed"):
+        splits.test_mask(2, 2, seed=(0, -1))
+
+
 def test_record_comes_back_as_it_was(tmp_path):
     wine = load("wine")
     work = plan(wine, seed=1, count=7)
@@ -132,17 +164,36 @@ def test_broken_records(tmp_path):
     for broken in (
         "no JSON",
         "[]",
+        "[" * 100_000,
         json.dumps({**content, "fold": content["fold"][4:]}),
         json.dumps({**content, "observed": content["observed"][:8]}),
         json.dumps({**content, "observed": "!"}),
+        json.dumps({**content, "rows": 0, "fold": "", "observed": ""}),
+        json.dumps({**content, "fold": base64.b64encode(bytes([0] * 177 + [2])).decode()}),
         json.dumps({key: value for key, value in content.items() if key != "seed"}),
     ):
         with pytest.raises(InputError, match="no record of folds and masks"):
             Work.from_json(broken)
     with pytest.raises(InputError, match="version 2"):
         Work.from_json(json.dumps({**content, "version": 2}))
+    with pytest.raises(InputError, match="seed=-1 is no seed"):
+        Work.from_json(json.dumps({**content, "seed": -1}))
     with pytest.raises(InputError, match="cannot be read"):
         Work.load(tmp_path / "nothing", wine)
+    (tmp_path / "latin").write_bytes(b'{"name": "\xe9"}')
+    with pytest.raises(InputError, match=r"latin is no record .* \(it is not text\)"):
+        Work.load(tmp_path / "latin", wine)
+
+
+def test_where_a_record_cannot_be(tmp_path):
+    work = plan(load("wine"), seed=1)
+    with pytest.raises(InputError, match="is a folder; give the name of a file in it"):
+        work.save(tmp_path)
+    with pytest.raises(InputError, match=r"There is no folder .*missing; make it"):
+        work.save(tmp_path / "missing/work.json")
+    with pytest.raises(InputError, match=r"cannot be written \(File name too long\)"):
+        work.save(tmp_path / ("w" * 300))
+    assert not list(tmp_path.iterdir())
 
 
 def test_checksum_sees_names_values_and_text():

@@ -250,3 +250,28 @@ def test_sentences_for_wrong_names():
         load("mnist")
     with pytest.raises(InputError, match=r"winequality-red.*no published typing"):
         load("winequality-red", as_published=True)
+
+
+@pytest.mark.parametrize("name", [None, ["wine"], 5])
+def test_what_is_no_name(as_users_have_it, name):
+    with pytest.raises(InputError, match=r"There is no data set .*; there are bank, insurance,"):
+        load(name)
+
+
+# Of the scope of a class, so that it comes before what hides the caller's folders from a test.
+@pytest.fixture(scope="class")
+def rubbish(tmp_path_factory):
+    """Folders of a caller in which nothing is right."""
+    home = tmp_path_factory.mktemp("rubbish")
+    for folder in (home / "wine", home / "hhvaem/wine"):
+        folder.mkdir(parents=True)
+        (folder / "wine_data.csv").write_text("rubbish")
+    with pytest.MonkeyPatch.context() as patch:
+        for variable in ("HHVAEM_DATA", "XDG_CACHE_HOME"):
+            patch.setenv(variable, str(home))
+        yield home
+
+
+def test_nothing_of_the_caller_is_seen(rubbish):
+    assert not [place for place in places.folders(None) if rubbish in (place, *place.parents)]
+    assert load("wine").table.num_rows == 178

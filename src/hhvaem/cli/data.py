@@ -20,7 +20,7 @@ from rich.table import Table
 
 from hhvaem.datasets.catalogue import CATALOGUE, entry
 from hhvaem.datasets.fetch import fetch
-from hhvaem.datasets.places import is_here
+from hhvaem.datasets.places import lacking
 from hhvaem.datasets.records import Entry
 
 data = typer.Typer(
@@ -55,10 +55,13 @@ def list_sets(folder: _Folder = None, as_json: _Json = False) -> None:  # noqa: 
             ", ".join(each["targets"]),
             decimal(each["bytes"]),
             each["licence"],
-            "[green]yes[/]" if each["here"] else "no",
+            "[green]yes[/]" if each["here"] == "yes" else each["here"],
         )
     console = Console()
     console.print(table)
+    for each in facts:
+        if each["here"] == "part":
+            console.print(f"Not here of {each['name']}: {', '.join(each['missing'])}.")
     console.print("Get one with [bold]hhvaem data fetch NAME[/]; celeba must be obtained by hand.")
 
 
@@ -103,6 +106,8 @@ def _fetch_with_bars(each: Entry, folder: Path | None) -> list[Path]:
 
 
 def _facts(each: Entry, folder: Path | None) -> dict[str, Any]:
+    missing = lacking(each, folder)
+    here = "yes" if not missing else "part" if len(missing) < len(each.files) else "no"
     return {
         "name": each.name,
         "title": each.title,
@@ -113,5 +118,6 @@ def _facts(each: Entry, folder: Path | None) -> dict[str, Any]:
         "bytes": each.size,
         "licence": each.licence,
         "terms": each.terms,
-        "here": is_here(each, folder),
+        "here": here,
+        "missing": missing,
     }

@@ -31,9 +31,11 @@ def entry(name: str) -> Entry:
     ...
     hhvaem.errors.InputError: There is no data set 'yatch'; did you mean yacht?
     """
-    if name in CATALOGUE:
-        return CATALOGUE[name]
-    near = difflib.get_close_matches(name, CATALOGUE, n=3)
+    near: list[str] = []
+    if isinstance(name, str):
+        if name in CATALOGUE:
+            return CATALOGUE[name]
+        near = difflib.get_close_matches(name, CATALOGUE, n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(CATALOGUE)}."
     raise InputError(f"There is no data set {name!r}; {hint}")
 

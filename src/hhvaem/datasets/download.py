@@ -1,6 +1,7 @@
 """One file over HTTP: resumed, retried, bounded."""
 
 import http.client
+import logging
 import os
 import time
 import urllib.error
@@ -14,6 +15,8 @@ from typing import Any
 from hhvaem.errors import InputError
 
 Progress = Callable[[int, int | None], None]
+
+LOG = logging.getLogger("hhvaem.datasets")
 
 _CHUNK = 1 << 16
 _LARGEST = 256 << 20  # several times the largest file of the catalogue
@@ -76,14 +79,17 @@ def download(url: str, part: Path, progress: Progress, patience: Patience) -> bo
     Raises
     ------
     InputError
-        Where the server refuses, or no attempt comes to the end.
+        Where the server refuses, or no attempt comes to the end; the message is the reason alone.
     """
     _check_scheme(url)
     earlier = part.exists()
     reason = "it gave nothing"
     for attempt in range(patience.attempts):
         if attempt:
-            time.sleep(patience.pause * 2 ** (attempt - 1))
+            pause = patience.pause * 2 ** (attempt - 1)
+            tries = f"attempt {attempt + 1} of {patience.attempts}"
+            LOG.warning("%s: %s; %s in %g s.", url, reason, tries, pause)
+            time.sleep(pause)
         try:
             resumed = _go_on(url, part, progress, patience.timeout)
             return earlier and resumed
@@ -100,10 +106,10 @@ def download(url: str, part: Path, progress: Progress, patience: Patience) -> bo
             earlier = False
             reason = "it changed while it was being downloaded"
         except urllib.error.URLError as error:
-            reason = str(error.reason)
+            reason = getattr(error.reason, "strerror", None) or str(error.reason)
         except (OSError, http.client.HTTPException) as error:
             reason = str(error) or type(error).__name__
-    raise InputError(f"{url} could not be downloaded: {reason}.")
+    raise InputError(reason)
 
 
 def _go_on(url: str, part: Path, progress: Progress, timeout: float) -> bool:
@@ -130,7 +136,7 @@ def _go_on(url: str, part: Path, progress: Progress, timeout: float) -> bool:
             while chunk := response.read(_CHUNK):
                 done += len(chunk)
                 if max(done, total or 0) > _LARGEST:
-                    raise InputError(f"{url} is larger than any file of the catalogue.")
+                    raise InputError("it is larger than any file of the catalogue")
                 file.write(chunk)
                 progress(done, total)
     # A connection that breaks ends the loop like one that is closed in good order.
@@ -141,7 +147,7 @@ def _go_on(url: str, part: Path, progress: Progress, timeout: float) -> bool:
 
 def _check_scheme(url: str) -> None:
     if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
-        raise InputError(f"{url} is not an address on the web (http or https).")
+        raise InputError(f"{url} is not an address on the web (http or https)")
 
 
 def put(content: bytes, path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hhvaem.datasets.catalogue import entry as look_up
-from hhvaem.datasets.download import Patience, download, put
+from hhvaem.datasets.download import LOG, Patience, download, put
 from hhvaem.datasets.places import (
     cache_folder,
     find,
@@ -33,7 +33,8 @@ def fetch(
     """Fetch a data set, unless it is there already.
 
     Downloads that break are resumed, also by a later run. A file is put in place whole, and only
-    when the checksum of its content is right.
+    when the checksum of its content is right. Each attempt that fails is a warning of the logger
+    `hhvaem.datasets`, which Python shows on standard error unless told otherwise.
 
     Parameters
     ----------
@@ -67,7 +68,7 @@ def fetch(
     ...     [path.name for path in fetch("wine", folder)]
     ['wine_data.csv']
     """
-    entry = look_up(name) if isinstance(name, str) else name
+    entry = name if isinstance(name, Entry) else look_up(name)
     place = Path(folder) if folder is not None else cache_folder()
     paths = [_present(file, folder) for file in entry.files]
     if entry.by_hand and None in paths:
@@ -116,15 +117,16 @@ def _get(
         try:
             content = _from_source(file, url, target.parent, parts, progress, patience)
         except InputError as error:
-            reasons.append(str(error).rstrip("."))
-            continue
-        if content is not None:
-            put(content, target)
-            return target
-        reasons.append(f"what {url} gives is not the published file (its checksum differs)")
+            reasons.append(str(error))
+        else:
+            if content is not None:
+                put(content, target)
+                return target
+            reasons.append("what came is not the published file")
+        LOG.warning("%s: %s; given up.", url, reasons[-1])
     raise InputError(
-        f"The data set {entry.name!r} could not be fetched: {'; '.join(reasons)}; "
-        f"try again later, or put {file.path} into {place} by hand."
+        f"The data set {entry.name!r} could not be fetched ({', '.join(dict.fromkeys(reasons))}); "
+        f"try again later, or put the file by hand at {target}."
     )
 
 

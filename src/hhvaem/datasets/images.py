@@ -2,7 +2,9 @@
 
 import io
 import os
+import sys
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -19,6 +21,7 @@ from hhvaem.errors import InputError
 
 _CROP = 148  # the paper's centre crop of an aligned image, 178 wide and 218 high
 _ALIGNED = (178, 218)
+_CODES = {"-1": 0, "0": 0, "1": 1}  # 0 in copies that somebody has changed
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +71,7 @@ def load_images(
         The official part; the paper splits `train` again and does not use `test`. CelebA is not
         divided here: it has `train` only.
     limit
-        How many images to load at most, from the first one on.
+        How many images to load at most, from the first one on; at least one.
     folder
         Where the data lie; else as for `load`.
 
@@ -79,16 +82,23 @@ def load_images(
     Raises
     ------
     InputError
-        Where there is no such set, it is not on this machine, or a file is not what it should be.
+        Where there is no such set or part, it is not on this machine, or a file is not what it
+        should be.
     """
     entry = look_up(name)
     if not entry.shape:
         raise InputError(f"{name!r} is a table, not a set of images; load it with load({name!r}).")
+    parts = ("train",) if name == "celeba" else ("train", "test")
+    if part not in parts:
+        choices = " or ".join(f"part={each!r}" for each in parts)
+        raise InputError(f"{name!r} has no part {part!r} here; load {choices}.")
+    if limit is not None and not (isinstance(limit, int) and 1 <= limit <= sys.maxsize):
+        raise InputError(
+            f"limit={limit!r} is no number of images; give an int from 1 on, or None for all."
+        )
     if name == "celeba":
-        if part != "train":
-            raise InputError("'celeba' has no test part here; load part='train'.")
         return _celeba(entry, limit, folder)
-    prefix = {"train": "train", "test": "t10k"}[part]
+    prefix = "train" if part == "train" else "t10k"
     pixels, labels = (
         parse_idx(read(entry, file, folder))[:limit]
         for file in entry.files
@@ -155,14 +165,20 @@ def _pictures(path: Path) -> Iterator[tuple[str, bytes]]:
     """Give name and content of the images of a folder or a zip archive, in the order of names."""
     if path.is_dir():
         for picture in sorted(path.glob("*.jpg")):
-            yield picture.name, picture.read_bytes()
+            try:
+                yield picture.name, picture.read_bytes()
+            except OSError as error:
+                raise InputError(
+                    f"{picture} cannot be read as an image ({error.strerror}); take it away or "
+                    "put the image there."
+                ) from error
         return
     try:
         with zipfile.ZipFile(path) as archive:
             for member in sorted(name for name in archive.namelist() if name.endswith(".jpg")):
                 yield PurePosixPath(member).name, archive.read(member)
-    except zipfile.BadZipFile as error:
-        raise InputError(f"{path} is not a zip archive; download it again.") from error
+    except (OSError, zipfile.BadZipFile, zlib.error, RuntimeError, EOFError) as error:
+        raise InputError(f"{path} is no zip archive that can be read; get it again.") from error
 
 
 def _picture(name: str, content: bytes) -> UInt8[np.ndarray, "64 64 3"]:
@@ -186,18 +202,20 @@ def _picture(name: str, content: bytes) -> UInt8[np.ndarray, "64 64 3"]:
 
 def _attributes(path: Path) -> tuple[tuple[str, ...], dict[str, np.ndarray]]:
     """Read attributes, -1 and 1 in the file, as 0 and 1: blanks and a count above, or commas."""
-    lines = path.read_text().splitlines()
-    if lines[0].strip().isdigit():
-        lines = lines[1:]
-    split = [line.split("," if "," in line else None) for line in lines if line.strip()]
-    names = tuple(name for name in split[0] if name not in ("", "image_id"))
     try:
+        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        if lines[0].strip().isdigit():
+            lines = lines[1:]
+        header, *records = (line.split("," if "," in line else None) for line in lines)
         rows = {
-            name: (np.array(values, dtype=np.int8) > 0).astype(np.uint8)
-            for name, *values in split[1:]
+            name: np.array([_CODES[value.strip()] for value in values], dtype=np.uint8)
+            for name, *values in records
         }
-    except ValueError as error:
-        raise InputError(f"{path} is not a table of attributes of 'celeba'.") from error
+    except (OSError, ValueError, LookupError) as error:
+        raise InputError(
+            f"{path} is not a table of attributes of 'celeba', each -1 or 1; get it again."
+        ) from error
+    names = tuple(name for name in header if name not in ("", "image_id"))
     if any(len(row) != len(names) for row in rows.values()):
         raise InputError(f"{path} has rows of more or fewer than {len(names)} attributes.")
     return names, rows

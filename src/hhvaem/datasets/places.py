@@ -50,15 +50,18 @@ def find_own(file: File, folder: str | os.PathLike[str] | None = None) -> Path |
     return next((path for path in paths if path.exists()), None)
 
 
-def is_here(entry: Entry, folder: str | os.PathLike[str] | None = None) -> bool:
-    """Tell whether a data set can be loaded, as far as can be said without reading it."""
-    return all(
-        find(file, folder)
-        or find_own(file, folder)
-        or (file.conversion and find(file.conversion, folder))
-        or in_scikit_learn(file)
+def lacking(entry: Entry, folder: str | os.PathLike[str] | None = None) -> list[str]:
+    """List the files of a data set that are not here, as far as can be said without reading."""
+    return [
+        file.path
         for file in entry.files
-    )
+        if not (
+            find(file, folder)
+            or find_own(file, folder)
+            or (file.conversion and find(file.conversion, folder))
+            or in_scikit_learn(file)
+        )
+    ]
 
 
 def is_right(file: File, content: bytes) -> bool:

@@ -6,6 +6,7 @@ are drawn afresh at every step, one rate for each row. A mask is True where a ce
 """
 
 from collections.abc import Sequence
+from numbers import Real
 
 import jax
 import numpy as np
@@ -15,6 +16,7 @@ from hhvaem.errors import InputError
 
 HIGHEST_RATE = 0.99  # a row shows something now and then, however high its rate
 MOST_FOLDS = 255  # the fold of a row is stored in a byte
+SEEDS = 2**32  # JAX keeps no more bits of a seed
 
 
 def folds(rows: int, seed: int, count: int = 10) -> tuple[Int[np.ndarray, " fold"], ...]:
@@ -25,7 +27,7 @@ def folds(rows: int, seed: int, count: int = 10) -> tuple[Int[np.ndarray, " fold
     rows
         Number of rows.
     seed
-        The same seed gives the same folds.
+        An int from 0 to 2**32 - 1; the same seed gives the same folds.
     count
         Number of folds; the first `rows % count` have one row more than the others.
 
@@ -34,13 +36,22 @@ def folds(rows: int, seed: int, count: int = 10) -> tuple[Int[np.ndarray, " fold
     tuple of arrays
         The rows of each fold, in ascending order.
 
+    Raises
+    ------
+    InputError
+        Where there cannot be so many folds, or the seed is none.
+
     Examples
     --------
     >>> [len(fold) for fold in folds(307, seed=0)]
     [31, 31, 31, 31, 31, 31, 31, 30, 30, 30]
     """
-    if not 2 <= count <= min(rows, MOST_FOLDS):
-        raise InputError(f"{rows} rows cannot be divided into {count} folds.")
+    if not isinstance(count, int) or not 2 <= count <= min(rows, MOST_FOLDS):
+        raise InputError(
+            f"{rows} rows cannot be divided into {count!r} folds; count is an int of at least "
+            f"2 and at most the number of rows or {MOST_FOLDS}."
+        )
+    check_seed(seed)
     order = np.random.default_rng(seed).permutation(rows)
     return tuple(np.sort(fold) for fold in np.array_split(order, count))
 
@@ -58,7 +69,7 @@ def test_mask(
     rows, columns
         The rows of a test fold and its input columns; targets are always hidden in a test.
     seed
-        The same seed gives the same mask.
+        A seed as for `folds`, or several; the same gives the same mask.
     rate
         The probability that a cell is hidden.
 
@@ -66,7 +77,16 @@ def test_mask(
     -------
     array
         True where a cell is observed.
+
+    Raises
+    ------
+    InputError
+        Where the rate is no probability, or the seed is none.
     """
+    for each in seed if isinstance(seed, Sequence) else (seed,):
+        check_seed(each)
+    if not isinstance(rate, Real) or not 0 <= rate <= 1:
+        raise InputError(f"rate={rate!r} is no probability; give a number from 0 to 1.")
     return np.random.default_rng(seed).random((rows, columns)) >= rate
 
 
@@ -96,3 +116,15 @@ def train_mask(key: Key[Array, ""], shape: tuple[int, int]) -> Bool[Array, "rows
     rate_key, cell_key = jax.random.split(key)
     rate = jax.random.uniform(rate_key, (shape[0], 1), maxval=HIGHEST_RATE)
     return jax.random.uniform(cell_key, shape) >= rate
+
+
+def check_seed(seed: int) -> None:
+    """Refuse what does not give folds, test masks and training masks of its own.
+
+    Raises
+    ------
+    InputError
+        Unless it is an int from 0 to 2**32 - 1.
+    """
+    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < SEEDS:
+        raise InputError(f"seed={seed!r} is no seed; give an int from 0 to {SEEDS - 1}.")

@@ -14,7 +14,7 @@ import pyarrow as pa
 from jaxtyping import Array, Bool, Int, Key, UInt8
 
 from hhvaem.datasets.download import put
-from hhvaem.datasets.splits import folds, test_mask
+from hhvaem.datasets.splits import check_seed, folds, test_mask
 from hhvaem.datasets.tables import Dataset
 from hhvaem.errors import InputError
 
@@ -54,10 +54,12 @@ class Work:
 
     def test_rows(self, fold: int) -> Int[np.ndarray, " test"]:
         """Give the rows that are tested in a fold."""
+        self._check(fold)
         return np.flatnonzero(self.fold == fold)
 
     def train_rows(self, fold: int) -> Int[np.ndarray, " train"]:
         """Give the rows that are trained on when a fold is tested."""
+        self._check(fold)
         return np.flatnonzero(self.fold != fold)
 
     def test_mask(self, fold: int) -> Bool[np.ndarray, "test inputs"]:
@@ -66,7 +68,14 @@ class Work:
 
     def train_key(self, fold: int, step: int | Int[Array, ""]) -> Key[Array, ""]:
         """Give the key of the training mask of a step; `step` may be traced."""
+        self._check(fold)
         return jax.random.fold_in(jax.random.fold_in(jax.random.key(self.seed), fold), step)
+
+    def _check(self, fold: int) -> None:
+        if fold not in range(self.count):
+            raise InputError(
+                f"There is no fold {fold!r}; the folds of this work are 0 to {self.count - 1}."
+            )
 
     def to_json(self) -> str:
         """Write the record as JSON text, its arrays packed."""
@@ -94,10 +103,12 @@ class Work:
                     f"hhvaem reads version {VERSION}; make it anew."
                 )
             return cls._of(content)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             if isinstance(error, InputError):
                 raise
-            raise InputError("This is no record of folds and masks, or a damaged one.") from error
+            raise InputError(
+                "This is no record of folds and masks, or a damaged one; make it anew."
+            ) from error
 
     @classmethod
     def _of(cls, content: dict[str, Any]) -> "Work":
@@ -107,14 +118,34 @@ class Work:
         # unpackbits would fill up what is missing with zeros, without a word.
         if len(fold) != content["rows"] or len(packed) != -(-cells // 8):
             raise ValueError("too few or too many bytes")
+        numbers = np.unique(fold)
+        if len(numbers) < 2 or numbers[-1] != len(numbers) - 1:
+            raise ValueError("folds without rows")
+        check_seed(content["seed"])
         observed = np.unpackbits(packed, count=cells).reshape(len(fold), len(inputs)).astype(bool)
         return cls(
             content["name"], content["checksum"], inputs, targets, content["seed"], fold, observed
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the record to a file."""
-        put(self.to_json().encode(), Path(path))
+        """Write the record to a file, in a folder that there is.
+
+        Raises
+        ------
+        InputError
+            Where it cannot be written.
+        """
+        path = Path(path)
+        try:
+            if path.is_dir():
+                raise InputError(f"{path} is a folder; give the name of a file in it.")
+            if not path.parent.is_dir():
+                raise InputError(f"There is no folder {path.parent}; make it, or save elsewhere.")
+            put(self.to_json().encode(), path)
+        except OSError as error:
+            raise InputError(
+                f"{path} cannot be written ({error.strerror}); save elsewhere."
+            ) from error
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], dataset: Dataset) -> "Work":
@@ -126,9 +157,13 @@ class Work:
             Where there is no record, or it belongs to another table.
         """
         try:
-            work = cls.from_json(Path(path).read_text())
+            work = cls.from_json(Path(path).read_text(encoding="utf-8"))
         except OSError as error:
             raise InputError(f"{path} cannot be read ({error.strerror}).") from error
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"{path} is no record of folds and masks (it is not text); make it anew."
+            ) from error
         theirs = (len(work.fold), work.inputs, work.targets, work.checksum)
         table = dataset.table
         if theirs != (table.num_rows, dataset.inputs, dataset.targets, table_checksum(table)):
@@ -148,11 +183,16 @@ def plan(dataset: Dataset, seed: int, *, count: int = 10, rate: float = 0.5) -> 
     dataset
         The table.
     seed
-        The same seed gives the same folds and masks.
+        An int from 0 to 2**32 - 1; the same seed gives the same folds and masks.
     count
         Number of folds.
     rate
         The probability that an input cell is hidden in a test.
+
+    Raises
+    ------
+    InputError
+        Where seed, count or rate is out of its range.
 
     Examples
     --------
