@@ -1,7 +1,11 @@
 """Random tables with holes in all containers, and how to look at one without the library."""
 
 import datetime as dt
+import json
 import math
+import subprocess
+import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +14,8 @@ import polars as pl
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from hhvaem.schema import LEVELLED, Schema
+
 LEVELS = ["low", "mid", "top", "ÿ", ""]
 ZONE = "Europe/Paris"
 
@@ -17,7 +23,7 @@ _text = st.sampled_from(LEVELS)
 _real = st.floats(allow_nan=False, allow_infinity=False)
 _single = st.floats(allow_nan=False, allow_infinity=False, width=32)
 _half = st.floats(allow_nan=False, allow_infinity=False, width=16)
-_whole = st.integers(-(2**62), 2**62)
+_whole = st.integers(1 - 2**53, 2**53 - 1)  # what float64 tells apart
 _small = st.integers(-128, 127)
 _time = st.datetimes(dt.datetime(1700, 1, 1), dt.datetime(2200, 1, 1))
 _second = _time.map(lambda value: value.replace(microsecond=0))
@@ -87,6 +93,10 @@ PANDAS = {
     "arrow int": (_small, _pandas(pd.ArrowDtype(pa.int8()))),
     "arrow text": (_text, _pandas(pd.ArrowDtype(pa.string()))),
     "arrow date": (_date, _pandas(pd.ArrowDtype(pa.date32()))),
+    "arrow dictionary": (
+        _text,
+        _pandas(pd.ArrowDtype(pa.dictionary(pa.int8(), pa.string()))),
+    ),
 }
 POLARS = {
     "Float64": (_real, _polars(pl.Float64)),
@@ -111,7 +121,7 @@ ARROW = {
     "float16": (_half, lambda v: pa.array([x if x is None else np.float16(x) for x in v])),
     "int64": (_whole, _arrow(pa.int64())),
     "int8": (_small, _arrow(pa.int8())),
-    "uint64": (st.integers(0, 2**64 - 1), _arrow(pa.uint64())),
+    "uint64": (st.integers(0, 2**53 - 1), _arrow(pa.uint64())),
     "bool": (st.booleans(), _arrow(pa.bool_())),
     "string": (_text, _arrow(pa.string())),
     "large_string": (_text, _arrow(pa.large_string())),
@@ -196,12 +206,18 @@ def tables() -> st.SearchStrategy[Any]:
     return pandas_tables() | polars_tables() | arrow_tables() | arrays()
 
 
-@st.composite
-def fillings(draw: Any, rows: int, columns: int) -> np.ndarray:
-    """Finite values of all sizes, as no model should propose them."""
+def fillings(rows: int, schema: Schema) -> st.SearchStrategy[np.ndarray]:
+    """Levels, and finite values of all sizes, as no model should propose them."""
     numbers = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-3, 6).map(float)
-    size = rows * columns
-    return np.array(draw(st.lists(numbers, min_size=size, max_size=size))).reshape(rows, columns)
+    columns = [
+        st.lists(
+            st.floats(0, len(column.levels) - 1) if column.kind in LEVELLED else numbers,
+            min_size=rows,
+            max_size=rows,
+        )
+        for column in schema.modelled
+    ]
+    return st.tuples(*columns).map(lambda drawn: np.array(drawn).reshape(len(columns), rows).T)
 
 
 def names(table: Any) -> list[Any]:
@@ -237,3 +253,29 @@ def part(table: Any, start: int, stop: int) -> Any:
     if isinstance(table, pa.Table):
         return table.slice(start, stop - start)
     return table.iloc[start:stop] if isinstance(table, pd.DataFrame) else table[start:stop]
+
+
+_REFUSALS = """
+import dataclasses, json, sys
+import numpy as np, pandas as pd, polars as pl, pyarrow as pa
+from hhvaem import *
+
+def told(expression):
+    try:
+        return f"accepted: {eval(expression)!r}"
+    except InputError as error:
+        return str(error)
+    except BaseException as error:
+        return f"a traceback: {error!r}"
+
+print(json.dumps([told(expression) for expression in json.load(sys.stdin)]))
+"""
+
+
+def refusals(expressions: Sequence[str]) -> list[str]:
+    """What is said to arguments of wrong types, where no type checker of the tests refuses them."""
+    done = subprocess.run(
+        [sys.executable, "-c", _REFUSALS],
+        input=json.dumps(expressions), capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return json.loads(done.stdout)

@@ -1,7 +1,9 @@
 """Files in and out, and a sentence for each way in which a file can be wrong."""
 
 import datetime as dt
+import errno
 import gzip
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from hhvaem import files
+from hhvaem import delimited
 from hhvaem.errors import InputError
 from hhvaem.files import read_table, write_table
 
@@ -25,6 +27,8 @@ TABLE = pa.table(
         "day": [dt.date(2020, 1, 2), None, dt.date(1999, 12, 31)],
     }
 )
+# A block of an unknown kind after the ten bytes of the head.
+CORRUPT = gzip.compress(b"a\n1\n", mtime=0)[:10] + b"\xff" * 20
 SUFFIXES = [".csv", ".tsv", ".txt", ".csv.gz", ".TSV.GZ", ".parquet", ".feather", ".arrow"]
 
 
@@ -44,9 +48,62 @@ def test_separators_are_told_from_the_header(tmp_path: Path, separator: str) -> 
     assert read_table(path).to_pydict() == {name: [1], "c": ["x"], "d": [2]}
 
 
-def test_one_column(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("a\n1\n2\n")
-    assert read_table(tmp_path / "a.csv").to_pydict() == {"a": [1, 2]}
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("a.tsv", "a,b,c\td\n1\t2\n", {"a,b,c": [1], "d": [2]}),
+        ("a.tsv", "a,b\n1,2\n", {"a": [1], "b": [2]}),
+        ("a.csv", '"a\n,,,\nb";c\n1;2\n', {"a\n,,,\nb": [1], "c": [2]}),
+    ],
+)
+def test_headers(tmp_path: Path, name: str, content: str, expected: Any) -> None:
+    (tmp_path / name).write_text(content)
+    assert read_table(tmp_path / name).to_pydict() == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("a\n1\n2\n", [1, 2]),
+        ("a\n31\n\n40\n", [31, None, 40]),
+        ("\r\na\r\n\r\n31\r\n\r\n\r\n", [None, 31]),
+        ('a\nx\n""\n', ["x", None]),
+    ],
+)
+def test_blank_lines_are_holes_of_an_only_column(
+    tmp_path: Path, content: str, expected: list[Any]
+) -> None:
+    (tmp_path / "a.csv").write_bytes(content.encode())
+    assert read_table(tmp_path / "a.csv").to_pydict() == {"a": expected}
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv.gz"])
+@pytest.mark.parametrize("cells", [[None, 1, None], ["x", None], [None, None], [2.5, None]])
+def test_holes_of_an_only_column_are_written(tmp_path: Path, cells: Any, suffix: str) -> None:
+    path = tmp_path / f"a{suffix}"
+    for column in (pa.array(cells), pa.array(cells).dictionary_encode()):
+        write_table(pa.table({"a": column}), path)
+        assert read_table(path).to_pydict() == {"a": cells}
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("zip,n\n01234,1\n12345,2\n", {"zip": ["01234", "12345"], "n": [1, 2]}),
+        ('n;zip\n0;"00"\n-0.5;NA\n', {"n": [0.0, -0.5], "zip": ["00", None]}),
+        ("zip\n5\n\n 01\n", {"zip": ["5", None, " 01"]}),
+        ("a,b\n0x10,0\n12,0.5\n", {"a": ["0x10", "12"], "b": [0.0, 0.5]}),
+        ("day,n\n0001-01-02,1\n", {"day": [dt.date(1, 1, 2)], "n": [1]}),
+    ],
+)
+def test_codes_are_no_numbers(tmp_path: Path, content: str, expected: Any) -> None:
+    (tmp_path / "a.csv").write_text(content)
+    assert read_table(tmp_path / "a.csv").to_pydict() == expected
+
+
+def test_quotes_inside_of_a_field_are_part_of_it(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('n,size\n1,5" pipe\n2,"a ""b"", c" \n')
+    assert read_table(tmp_path / "a.csv")["size"].to_pylist() == ['5" pipe', 'a "b", c ']
 
 
 @pytest.mark.parametrize("missing", ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "<NA>"])
@@ -73,8 +130,11 @@ def test_types_are_told_from_the_whole_file(tmp_path: Path) -> None:
 
 
 def test_a_header_alone_is_a_table_without_rows(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("a,b\n")
-    assert read_table(tmp_path / "a.csv").shape == (0, 2)
+    for header in ("a,b\n", "a,b", "\ufeffa,b"):
+        (tmp_path / "a.csv").write_text(header)
+        assert read_table(tmp_path / "a.csv").shape == (0, 2)
+    (tmp_path / "a.csv").write_text("a")
+    assert read_table(tmp_path / "a.csv").shape == (0, 1)
 
 
 def test_folder_names_make_no_columns(tmp_path: Path) -> None:
@@ -98,6 +158,14 @@ def test_folder_names_make_no_columns(tmp_path: Path) -> None:
         ("a.csv", "a\nx\nM\u00fcnchen\n".encode("latin-1"), "is not UTF-8 in line 3"),
         ("a.csv", b"a,b,a\n1,2,3\n", "more than one column named 'a'"),
         ("a.csv.gz", b"a,b\n1,2\n", "is not a gzip file"),
+        ("a.csv.gz", CORRUPT, "is not a gzip file: Error -3"),
+        ("a.csv", gzip.compress(b"a\n1\n", mtime=0), "is packed by gzip; name it with .gz"),
+        ("a.csv", "a,b\n".encode("utf-16"), "is UTF-16; save it as UTF-8"),
+        ("a.csv", "a,b\n".encode("utf-32"), "is UTF-32; save it as UTF-8"),
+        ("a.csv", "a,b\n".encode("utf-16-le"), "is UTF-16 or no text"),
+        ("a.csv", b'id,name\n1,"Ann\n2,Bob\n3,Cid\n', "a quoted field in line 2 that does not end"),
+        ("a.csv", b'id,name\n1,"Ann\n2,"Bob\n', "a quoted field in line 2 that does not end"),
+        ("a.csv", b'"a', "a quoted field in line 1 that does not end"),
         ("a.parquet", b"a,b\n1,2\n", "is not a Parquet file"),
         ("a.feather", b"a,b\n1,2\n", "is not a Feather file"),
         ("a.arrow", b"a,b\n1,2\n", "is not a Feather file"),
@@ -132,6 +200,12 @@ def test_places_that_are_no_files(tmp_path: Path) -> None:
             use(tmp_path / "folder.csv")
         with pytest.raises(InputError, match=r"unknown suffix ''"):
             use(tmp_path / "none")
+        with pytest.raises(InputError, match=r" is a folder; name a file in it"):
+            use(tmp_path)
+        with pytest.raises(InputError, match=r"cannot be .*: File name too long"):
+            use(tmp_path / f"{'x' * 300}.csv")
+        with pytest.raises(InputError, match="no file name has a null character"):
+            use(tmp_path / "a\0.csv")
     with pytest.raises(InputError, match=r"folder .*away does not exist"):
         write_table(TABLE, tmp_path / "away" / "a.csv")
 
@@ -161,11 +235,20 @@ def test_an_index_that_says_something_is_written(tmp_path: Path) -> None:
     assert read_table(tmp_path / "a.csv").to_pydict() == {"a": [1, 2], "who": ["p", "q"]}
 
 
+BROKEN = pd.Series(["a", "\ud800"], dtype=object)
+
+
 @pytest.mark.parametrize(
     ("table", "name"),
     [
         (pa.table({"a": [[1], [2]]}), "a.csv"),
         (pd.DataFrame({"a": [1, "x"]}), "a.parquet"),
+        (pl.DataFrame({"a": pl.Series([object()], dtype=pl.Object)}), "a.parquet"),
+        (pd.DataFrame({"a": pd.arrays.SparseArray([1.0, 2.0])}), "a.csv"),
+        (pd.DataFrame({"a": pd.cut([1, 2, 3], 2)}), "a.feather"),
+        (pd.DataFrame({"a": BROKEN}), "a.csv"),
+        (pd.DataFrame({"a": [1, 2]}, index=pd.Index(BROKEN)), "a.csv"),
+        (np.array([["a"], ["\ud800"]]), "a.parquet"),
     ],
 )
 def test_what_a_format_cannot_hold(tmp_path: Path, table: Any, name: str) -> None:
@@ -188,11 +271,48 @@ def test_an_interrupted_write_leaves_the_old_file(
         file.write(b"half of i")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(files.csv, "write_csv", stopped)
+    monkeypatch.setattr(delimited.csv, "write_csv", stopped)
     with pytest.raises(KeyboardInterrupt):
         write_table(pa.table({"other": [1]}), path)
     assert read_table(path).equals(TABLE)
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_links_and_permissions_are_kept(tmp_path: Path) -> None:
+    path, link = tmp_path / "a.csv", tmp_path / "link.csv"
+    link.symlink_to(path.name)
+    for _ in range(2):  # first the link points nowhere
+        write_table(TABLE, link)
+        assert link.is_symlink()
+        assert read_table(path).equals(TABLE)
+        path.chmod(0o640)
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_file_that_must_not_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("precious")
+    # Of a real one root would not notice.
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(InputError, match=r"a\.csv cannot be written: its permissions forbid it"):
+        write_table(TABLE, path)
+    assert path.read_text() == "precious"
+
+
+def test_a_folder_that_must_not_be_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any, **__: Any) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "is_dir", refused)
+    for use in (read_table, lambda path: write_table(TABLE, path)):
+        with pytest.raises(InputError, match=r"a\.csv cannot be .*: Permission denied"):
+            use(tmp_path / "a.csv")
+
+
+def test_long_names(tmp_path: Path) -> None:
+    write_table(TABLE, tmp_path / f"{'x' * 250}.csv")
 
 
 def test_who_reads_the_old_file_meanwhile_sees_all_of_it(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import datetime as dt
 import decimal
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,12 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import scipy.sparse
+import tables
 
 from hhvaem.errors import InputError
 from hhvaem.inference import infer_schema
 from hhvaem.schema import Column
+from hhvaem.table import fill
 
 nan = math.nan
 DAY, HOUR, MINUTE, SECOND, MILLI = 864e8, 36e8, 6e7, 1e6, 1e3
@@ -62,6 +65,55 @@ def test_every_sign_of_a_missing_cell(table: Any) -> None:
 @pytest.mark.parametrize("values", [[1.0, math.inf], [1.0, -math.inf], [1, 10**400]])
 def test_infinity_is_refused_by_row(values: list[Any]) -> None:
     assert "infinite value in row 1" in refusal(pd.Series(values, dtype=object))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pd.Series([1, 2**53], dtype="int64"),
+        pd.Series([1, 2**53 + 1], dtype="int64"),
+        pd.Series([None, -(2**60)], dtype="Int64"),
+        pd.Series([None, 2**70], dtype=object),
+        pd.Categorical([1, 2**60]),
+        pd.array([1, 2**60], pd.ArrowDtype(pa.dictionary(pa.int8(), pa.int64()))),
+    ],
+)
+def test_whole_numbers_that_floats_cannot_tell_apart_are_refused(values: Any) -> None:
+    text = refusal(values)
+    assert re.search(r"holds -?\d+ in row 1, and whole numbers beyond 2\^53", text)
+    assert "convert it to floats or text, or pass it through with kinds={'c': 'ignored'}" in text
+    assert column(values, "ignored").kind == "ignored"
+    assert column([1, 2**53 - 1]).kind == "count"
+
+
+FAR = 2**62
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pd.DataFrame({"c": np.array(["NaT", 2 * 10**13], "M8[s]")}),
+        pd.DataFrame({"c": pd.Series([None, np.datetime64(-(10**13), "s")], dtype=object)}),
+        pa.table({"c": pa.array([None, FAR], pa.timestamp("ms"))}),
+        pa.table({"c": pa.array([0, FAR], pa.timestamp("s", "UTC"))}),
+        pa.table({"c": pa.array([0, 2**30], pa.date32())}),
+        pa.table({"c": pa.array([0, FAR // 86_400_000 * 86_400_000], pa.date64())}),
+    ],
+)
+def test_dates_beyond_microseconds_are_refused(table: Any) -> None:
+    with pytest.raises(InputError, match="'c' has a date in row 1 that is further from 1970"):
+        infer_schema(table)
+
+
+def test_late_dates() -> None:
+    late = np.array(["NaT", 10**12, 10**12], "M8[s]")
+    table = pd.DataFrame({"c": late})
+    schema = infer_schema(table)
+    assert schema["c"].levels == (1e18,)
+    full = fill(table, schema, np.zeros((3, 0)))
+    assert full["c"].to_numpy().tolist() == late[[1, 1, 1]].tolist()
+    with pytest.raises(InputError, match=r"'c' .* level 33658-09-27T.* dtype object cannot hold"):
+        fill(np.array([[None], [dt.datetime(2020, 1, 1)]]), schema, np.zeros((2, 0)))
 
 
 @pytest.mark.parametrize(
@@ -237,6 +289,19 @@ def test_text_that_reads_as_something_else(texts: list[str], what: str) -> None:
     assert f"its texts read as {what}: convert it to {what}, or" in refusal(texts)
 
 
+@pytest.mark.parametrize(
+    ("texts", "note"),
+    [
+        (["1.5", "2", "2", "1.5"], "its texts read as numbers; if they are, convert it to numbers"),
+        (["1.5", "?", "2", "2", "?", "1.5"], "; its texts read as numbers"),
+        (["2020-01-01", "2020-01-02"] * 2, "its texts read as dates; if they are, convert it"),
+    ],
+)
+def test_text_that_reads_as_something_else_gets_a_note(texts: list[str], note: str) -> None:
+    assert note in column(texts).note
+    assert column([*texts, "other", "other"]).note.count("read as") == 0
+
+
 def test_texts_without_repeats_get_a_note() -> None:
     assert "kinds={'c': 'ignored'}" in column(["a", "b", "d"]).note
     assert column(["a", "b", "d", "a"]).note == ""
@@ -281,6 +346,8 @@ def test_row_numbers_get_a_note() -> None:
         (pd.Series(pd.arrays.SparseArray([1.0, nan])), ["Sparse", "dense"]),
         (pd.Series(pd.cut([1, 2, 3], 2)), ["category", "categories to text"]),
         (pd.Series(pd.Categorical([1, "a"])), ["category", "categories to text"]),
+        (pd.Series(["a", "\ud800"], dtype=object), ["in row 1 that is not valid Unicode"]),
+        (pd.Series(["\ud800"], dtype="string[python]"), ["in row 0 that is not valid Unicode"]),
         (pd.Series(pd.Categorical(pd.to_datetime(["2020-01-01"]))), ["category"]),
     ],
 )
@@ -379,6 +446,21 @@ def test_kinds_of_unknown_columns_and_unknown_kinds() -> None:
         infer_schema(table, {"a": "numeric"})
 
 
+def test_kinds_of_wrong_types() -> None:
+    table = "pd.DataFrame({'a': [1.5, 2.0]})"
+    wrong = ("[('a', 'real')]", "'real'", "{'a': ['real']}", "{'a': None}")
+    for text in tables.refusals([f"infer_schema({table}, {kinds})" for kinds in wrong]):
+        assert text.startswith("`kinds` ")
+
+
+def test_many_names_and_long_values_are_cut() -> None:
+    table = pd.DataFrame([range(3000)])
+    with pytest.raises(InputError, match=r"its columns are '0', .*, '9' and 2990 more\."):
+        infer_schema(table, {"b": "real"})
+    text = refusal(pd.Series(["x" * 1000, "y"]), "real")
+    assert f"'{'x' * 36}... in row 0" in text
+
+
 def test_a_constant_can_be_asked_for_where_it_is_one() -> None:
     column = infer_schema(pd.DataFrame({"a": [2.0, None, 2.0]}), {"a": "constant"})["a"]
     assert column.kind == "constant"
@@ -411,6 +493,13 @@ def test_a_constant_can_be_asked_for_where_it_is_one() -> None:
         (pd.DataFrame([[1, 2, 3]], columns=["a", "b", "a"]), "more than one column named 'a'"),
         (pd.DataFrame([[1, 2]], columns=[1, "1"]), "more than one column named '1'"),
         (pa.table([[1], [2]], names=["a", "a"]), "more than one column named 'a'"),
+        (
+            pd.DataFrame([[1]], columns=pd.Index(["\ud800"], dtype=object)),
+            "name .* is not valid Unicode",
+        ),
+        (np.array([[b"a"], [b"b"]]), "decode it to text"),
+        (np.array([[1], [2]], "M8[h]"), r"convert it to datetime64\[us\]"),
+        (np.array([[1], [2]], "M8[Y]"), r"convert it to datetime64\[us\]"),
     ],
 )
 def test_what_is_no_table(table: Any, message: str) -> None:
@@ -431,3 +520,4 @@ def test_arrays_of_other_dtypes() -> None:
     assert infer_schema(np.array([[1, 5], [2, 7]]))["x0"].kind == "count"
     assert infer_schema(np.array([[True], [False]]))["x0"].kind == "binary"
     assert infer_schema(np.array([["a"], ["b"]]))["x0"].levels == ("a", "b")
+    assert infer_schema(np.array([["1960-01-01"], ["NaT"]], "M8[D]"))["x0"].storage == "date"

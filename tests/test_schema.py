@@ -44,13 +44,94 @@ def test_json_gives_the_same_schema(table) -> None:
         ('{"version": 99, "columns": []}', "version 99"),
         ('{"version": 1, "columns": [{"nom": "a"}]}', "not a column"),
         ('{"version": 1, "columns": [3]}', "not a column"),
-        (json.dumps({"version": 1, "columns": [ODD]}), "'a' .*unknown"),
+        ('{"version": 1, "columns": null}', "no list"),
+        ('{"version": 1, "columns": 3}', "no list"),
+        ('{"version": true, "columns": []}', "version True"),
+        ("[" * 100_000, "not a schema"),
         (json.dumps({"version": 1, "columns": [{**ODD, "kind": "real", "x": 1}]}), "not a column"),
     ],
 )
 def test_other_json_is_refused(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         Schema.from_json(text)
+
+
+COLUMNS = {
+    "Column(3, 'real')": "Column 3 has a name that is no text",
+    "Column('a', 'odd')": "unknown kind 'odd'; the kinds are real, positive",
+    "Column('a', 'real', 'odd')": "unknown storage 'odd'",
+    "Column('a', 'real', group=3)": "the group 3",
+    "Column('a', 'real', note=None)": "the note None",
+    "Column('a', 'binary', levels=['a', 'b'])": "levels of type list; give a tuple",
+    "Column('a', 'binary', levels='ab')": "levels of type str",
+    "Column('a', 'binary', levels=('a', None))": "the level None",
+    "Column('a', 'binary', levels=('a', (1,)))": "the level (1,)",
+    "Column('a', 'binary', levels=(0.0, float('nan')))": "the level nan",
+    "Column('a', 'categorical', levels=(1, 2, 10**400))": "no text, truth value or finite number",
+    "Column('a', 'constant', 'date', ('2020-01-01',))": "microseconds since 1970",
+    "Column('a', 'categorical', levels=(2, 1, True))": "the level 1 more than once",
+    "Column('a', 'binary', levels=(1, 2, 3))": "binary and has 3 levels; it needs 2",
+    "Column('a', 'constant')": "constant and has 0 levels; it needs 1",
+    "Column('a', 'ordinal')": "ordinal and has no levels",
+    "Column('a', 'real', step=0.0)": "step 0.0; it must be larger than 0",
+    "Column('a', 'real', step='1')": "step '1'; it must be a finite number or None",
+    "Column('a', 'real', lower=float('nan'))": "lower nan",
+    "Column('a', 'real', upper=float('inf'))": "upper inf; it must be a finite number or None",
+    "Column('a', 'real', cost=-1.0)": "cost -1.0",
+    "Column('a', 'real', cost=True)": "cost True",
+    "Column('a', 'real', lower=3.0, upper=1.0)": "lower bound 3 is above its upper bound 1",
+    "Column('a', 'count', upper=-1.0)": "lower bound 0 is above its upper bound -1",
+    "Column('a', 'real', lower=1.0, upper=1.0)": "one legal value, 1; make its kind 'constant'",
+    "Column('a', 'real', lower=0.2, upper=0.8, step=1.0)": "no multiple of 1 is from 0.2 to 0.8",
+    "dataclasses.replace(Column('a', 'real'), cost=-1.0)": "cost -1.0",
+    "Schema((Column('a', 'real'),)).replace('a', lower=3.0, upper=1.0)": "lower bound 3",
+    "Schema((Column('a', 'real'),)).replace('b', lower=3.0)": "no column 'b'",
+    "Schema((Column('a', 'real'),)).replace('a', low=3.0)": "A column has no 'low'",
+    "Schema((Column('a', 'real'), Column('a', 'real')))": "more than one column named 'a'",
+    "Schema([Column('a', 'real')])": "a tuple of Column",
+    "Schema(('a',))": "a tuple of Column",
+}
+ENTRIES = {
+    '{"name": [1]}': "Column [1] has a name",
+    '{"levels": "xy"}': "levels of type str",
+    '{"levels": [[1]]}': "the level [1]",
+    '{"kind": "odd"}': "unknown kind 'odd'",
+    '{"lower": NaN}': "lower nan",
+}
+
+
+def test_columns_are_checked_however_they_are_made() -> None:
+    cases = dict(COLUMNS)
+    for change, said in ENTRIES.items():
+        entry = {**ODD, "kind": "real", **json.loads(change)}
+        text = json.dumps({"version": 1, "columns": [entry]})
+        cases[f"Schema.from_json({text!r})"] = said
+    for expression, text in zip(cases, tables.refusals(list(cases)), strict=True):
+        assert cases[expression] in text, (expression, text)
+        assert not text.startswith(("accepted", "a traceback"))
+        assert text.endswith(".")
+
+
+def test_replace_gives_another_schema() -> None:
+    other = MIXED.replace("age", upper=99.0)
+    assert other["age"].upper == 99.0
+    assert MIXED["age"].upper is None
+    assert other.columns[1:] == MIXED.columns[1:]
+    assert Schema.from_json(other.to_json()) == other
+
+
+def test_a_report_is_safe_to_print() -> None:
+    levels = ("x" * 1000, "\x1b[31mred\n")
+    column = Column("a\x1b]0;b\x07\n\ud800", "binary", "text", levels, note="\x1b[2J")
+    (row,) = Schema((column,)).rows()
+    assert all(cell.isprintable() for cell in row)
+    assert row[0] == r"a\x1b]0;b\x07\n\ud800"
+    assert row[3] == f"'{'x' * 36}..., {levels[1]!r}"
+
+
+def test_dates_after_those_of_python_are_shown() -> None:
+    late = Column("a", "constant", "datetime", (1e18,))
+    assert Schema((late,)).rows()[0][3] == "33658-09-27 01:46:40"
 
 
 def test_levels_keep_their_types_in_json() -> None:
@@ -60,7 +141,7 @@ def test_levels_keep_their_types_in_json() -> None:
 
 def test_report() -> None:
     assert str(MIXED).splitlines() == [
-        "column  kind         treatment       values                              note",
+        "column  kind         holes are       values                              note",
         "age     count        filled          whole, >=0",
         "size    real         filled          step 0.5, >=-1, <=2.5",
         "<b>     categorical  filled          'a', 'b', 'c', 'd', 'e' and 2 more  a & b",
@@ -70,7 +151,7 @@ def test_report() -> None:
 
 
 def test_report_of_nothing() -> None:
-    assert str(Schema(())) == "column  kind  treatment  values  note"
+    assert str(Schema(())) == "column  kind  holes are  values  note"
 
 
 def test_html_is_escaped() -> None:

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import math
+import re
 import subprocess
 import sys
 import warnings
@@ -43,7 +44,7 @@ def form(table: Any) -> Any:
 def number(value: Any) -> float:
     """A cell as a number; dates in microseconds."""
     if isinstance(value, pd.Timestamp):
-        return float(value.value // 1000 if value.unit == "ns" else value.timestamp() * 1e6)
+        return float(value.to_datetime64().astype("M8[us]").astype(np.int64))
     if isinstance(value, dt.date):
         moment = dt.datetime.fromisoformat(value.isoformat())
         return (moment.replace(tzinfo=None) - (moment.utcoffset() or EPOCH - EPOCH) - EPOCH) / (
@@ -70,7 +71,7 @@ def test_fill_keeps_its_promises_on_any_rows(data: st.DataObject, fitted: Any) -
     start = data.draw(st.integers(0, fitted.shape[0] - 1))
     stop = data.draw(st.integers(start, fitted.shape[0]))
     table = data.draw(st.sampled_from([fitted, tables.part(fitted, start, stop)]))
-    values = data.draw(tables.fillings(table.shape[0], len(schema.modelled)))
+    values = data.draw(tables.fillings(table.shape[0], schema))
     before, before_form = tables.snapshot(table), form(table)
 
     full = fill(table, schema, values)
@@ -98,7 +99,7 @@ def test_encode_gives_the_same_for_what_was_observed_once_filled(
     data: st.DataObject, table: Any
 ) -> None:
     schema = infer_schema(table)
-    values = data.draw(tables.fillings(table.shape[0], len(schema.modelled)))
+    values = data.draw(tables.fillings(table.shape[0], schema))
     before = encode(table, schema)
     modelled = [column.modelled for column in schema]
     np.testing.assert_array_equal(before.mask, ~holes(table, schema)[:, modelled])
@@ -117,7 +118,7 @@ def as_frames(table: pa.Table) -> list[Any]:
 @given(st.data(), tables.portable_tables())
 def test_containers_agree(data: st.DataObject, table: pa.Table) -> None:
     schema = infer_schema(table)
-    values = data.draw(tables.fillings(table.shape[0], len(schema.modelled)))
+    values = data.draw(tables.fillings(table.shape[0], schema))
     reference = encode(table, schema)
     full = fill(table, schema, values).to_pylist()
     for frame in as_frames(table)[1:]:
@@ -145,7 +146,7 @@ def test_columns_are_matched_by_name_in_any_order() -> None:
 
 
 def test_absent_columns_are_named() -> None:
-    with pytest.raises(InputError, match=r"lacks the columns 'age', 'city'; add them"):
+    with pytest.raises(InputError, match=r"lacks 'age', 'city'; add every column"):
         encode(pd.DataFrame({"x": [1.0]}), SCHEMA)
 
 
@@ -285,6 +286,8 @@ def test_a_schema_with_no_modelled_column() -> None:
 
 # What fill writes.
 
+SCHEMA_AB = infer_schema(pa.table({"a": [1, None, 4], "b": ["x", "y", None]})).to_json()
+
 
 @pytest.mark.parametrize("value", [nan, math.inf])
 def test_values_that_are_not_finite_are_named(value: float) -> None:
@@ -292,6 +295,99 @@ def test_values_that_are_not_finite_are_named(value: float) -> None:
     values[1, 0] = 3.0
     with pytest.raises(InputError, match="'city' has no finite value to fill row 2"):
         fill(PEOPLE, SCHEMA, values)
+
+
+def test_values_of_another_form_are_refused() -> None:
+    make = "fill(pa.table({'a': [1, None, 4], 'b': ['x', 'y', None]}), SCHEMA, VALUES)"
+    make = make.replace("SCHEMA", f"Schema.from_json({SCHEMA_AB!r})")
+    cases = {
+        "np.zeros((3, 1))": "shape (3, 1), but the table has 3 rows and the schema 2 modelled "
+        "columns: 'a', 'b'.",
+        "np.zeros((2, 2))": "shape (2, 2)",
+        "np.zeros(6)": "shape (6,)",
+        "[[0.0, 0.0]] * 3": "a numpy array of floats of shape (3, 2)",
+        "pd.DataFrame(np.zeros((3, 2)))": "a numpy array of floats",
+        "np.full((3, 2), 'x')": "a numpy array of floats",
+        "np.full((3, 2), 2.0)": "'b' has 2 levels and row 2 asks for level 2; levels are given by",
+        "np.full((3, 2), -1.0)": "row 2 asks for level -1",
+    }
+    told = tables.refusals([make.replace("VALUES", values) for values in cases])
+    for said, text in zip(cases.values(), told, strict=True):
+        assert said in text
+        assert not text.startswith(("accepted", "a traceback"))
+
+
+def test_numbers_of_other_dtypes_are_converted() -> None:
+    for dtype in ("float32", "int64", "bool"):
+        full = fill(PEOPLE, SCHEMA, np.ones((4, 2), dtype))
+        assert full.to_pydict() == {
+            "age": [31, 1, 40, 31],
+            "city": ["Rome", "Oslo", "Rome", "Rome"],
+        }
+
+
+def test_what_is_no_schema() -> None:
+    calls = [
+        f"{call}(np.zeros((2, 2)), {schema}{more})"
+        for schema in ("None", "'schema'")
+        for call, more in (("encode", ""), ("fill", ", np.zeros((2, 2))"))
+    ]
+    for text in tables.refusals(calls):
+        assert text.startswith("`schema` is of type ")
+
+
+def test_whole_numbers_beyond_floats_are_unknown() -> None:
+    schema = schema_of(Column("a", "categorical", "integer", (1, 2, 3)))
+    for values in (
+        pa.array([2**60, 1, None]),
+        pa.array([2**60, 1, None]).dictionary_encode(),
+    ):
+        table = pa.table({"a": values})
+        with pytest.warns(TableWarning, match=f"1 in 'a' .{2**60}."):
+            assert encode(table, schema).mask.tolist() == [[False], [True], [False]]
+        assert fill(table, schema, np.ones((3, 1)))["a"].to_pylist() == [2**60, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "level", "dtype"),
+    [
+        (
+            Column("x", "binary", "integer", (-500, 1000)),
+            pd.array([1, None], "UInt8"),
+            1000,
+            "uint8",
+        ),
+        (
+            Column("x", "binary", "integer", (-500, 1000)),
+            pl.Series([1, None], dtype=pl.Int8),
+            1000,
+            "int8",
+        ),
+        (Column("x", "binary", "integer", (5, 7)), pd.array([True, None], "boolean"), 7, "bool"),
+        (Column("x", "constant", "float", (0.5,)), pa.array([1, None], pa.int8()), 0.5, "int8"),
+        (
+            Column("x", "constant", "float", (0.5,)),
+            pd.Series([1, None], dtype=object),
+            0.5,
+            "int64",
+        ),
+        (Column("x", "constant", "float", (1e300,)), np.array([1, nan], "f4"), 1e300, "float32"),
+        (
+            Column("x", "constant", "datetime", (1.0,)),
+            pa.array([1, None], pa.timestamp("s")),
+            "1970-01-01T00:00:00.000001",
+            r"datetime64\[s\]",
+        ),
+    ],
+)
+def test_levels_that_a_dtype_cannot_hold(
+    column: Column, values: Any, level: Any, dtype: str
+) -> None:
+    make = {pl.Series: pl.DataFrame, pa.Array: pa.table}
+    frame = next((f for kind, f in make.items() if isinstance(values, kind)), pd.DataFrame)
+    message = re.escape(f"level {level}") + f", which its dtype {dtype}"
+    with pytest.raises(InputError, match=f"'x' is to be filled with its {message} cannot hold"):
+        fill(frame({"x": values}), schema_of(column), np.ones((2, int(column.modelled))))
 
 
 @pytest.mark.parametrize(
@@ -308,7 +404,7 @@ def test_values_that_are_not_finite_are_named(value: float) -> None:
         (Column("x", "real"), "Int64", 1e300, 2**63 - 1024),
         (Column("x", "real"), "float32", 1e300, np.finfo("f4").max),
         (Column("x", "real"), "float16", -1e300, np.finfo("f2").min),
-        (Column("x", "binary", "integer", (1, 2)), "Int64", 7.0, 2),
+        (Column("x", "binary", "integer", (1, 2)), "Int64", 1.4, 2),
         (Column("x", "binary", "boolean", (False, True)), "boolean", 0.9, True),
         (Column("x", "binary", "boolean", (False, True)), "float64", 1.0, 1.0),
         (Column("x", "constant", "integer", (7,)), "Int64", 0.0, 7),
@@ -376,6 +472,18 @@ def test_zones_are_kept() -> None:
     assert filled.isoformat() == "1970-01-01T02:00:00+02:00"
 
 
+@pytest.mark.parametrize("hours", [-12, 12])
+@pytest.mark.parametrize("value", [-1e300, 1e300])
+def test_the_ends_of_time_in_any_zone(hours: int, value: float) -> None:
+    zone = dt.timezone(dt.timedelta(hours=hours))
+    table = np.array([[dt.datetime(2020, 7, 1, tzinfo=zone)], [None]])
+    schema = schema_of(Column("x0", "datetime", "datetime", step=864e8))
+    filled = fill(table, schema, np.full((2, 1), value))[1, 0]
+    assert filled.tzinfo is zone
+    midnight = filled.astimezone(dt.UTC).replace(tzinfo=None)
+    assert midnight == (dt.datetime(1, 1, 2) if value < 0 else dt.datetime(9999, 12, 30))
+
+
 def test_levels_absent_from_a_category_are_added_at_its_end() -> None:
     schema = schema_of(Column("c", "categorical", "text", ("a", "b", "z")))
     values = np.array([[0.0], [0.0], [1.0]])
@@ -403,6 +511,35 @@ def test_a_category_without_categories() -> None:
     assert isinstance(full.dtype, pd.CategoricalDtype)
 
 
+NO_CATEGORIES = [
+    pd.DataFrame({"c": pd.Categorical([None, None])}),
+    pd.DataFrame({"c": pd.array([None] * 2, pd.ArrowDtype(pa.dictionary(pa.int8(), pa.string())))}),
+    pl.DataFrame({"c": pl.Series([None, None], dtype=pl.Enum([]))}),
+    pl.DataFrame({"c": pl.Series([None, None], dtype=pl.Categorical)}),
+    pa.table({"c": pa.array([None, None], pa.dictionary(pa.int8(), pa.string()))}),
+]
+
+
+@pytest.mark.parametrize("table", NO_CATEGORIES)
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (Column("c", "categorical", "text", ("a", "b", "z")), "b"),
+        (Column("c", "binary", "boolean", (False, True)), True),
+        (Column("c", "count", "integer"), 1),
+        (Column("c", "real"), 1.0),
+        (Column("c", "datetime", "datetime", step=1.0), dt.datetime(1970, 1, 1, 0, 0, 0, 1)),
+        (Column("c", "constant", "date", (864e8,)), dt.date(1970, 1, 2)),
+    ],
+)
+def test_no_categories_yet(table: Any, column: Column, expected: Any) -> None:
+    schema = schema_of(column)
+    full = fill(table, schema, np.ones((2, int(column.modelled))))
+    assert type(full) is type(table)
+    assert tables.cells(full, 0) == [expected] * 2
+    assert encode(full, schema).mask.all()
+
+
 def test_more_levels_than_the_index_type_counts() -> None:
     texts = [f"t{i}" for i in range(128)]
     table = pa.table({"c": pa.array([*texts, None], pa.dictionary(pa.int8(), pa.string()))})
@@ -418,6 +555,11 @@ def test_more_levels_than_the_index_type_counts() -> None:
         [
             pa.DictionaryArray.from_arrays(pa.array([0, None, 0]), pa.array(["b"])),
             pa.DictionaryArray.from_arrays(pa.array([0]), pa.array(["a"])),
+        ],
+        [
+            pa.DictionaryArray.from_arrays(
+                pa.array([0, None, 0, 1]), pa.array(["b", "a"], pa.string_view())
+            )
         ],
     ],
 )
@@ -462,6 +604,31 @@ def test_an_empty_column_of_too_narrow_a_dtype_is_widened() -> None:
     assert full.rows() == [(3.5, 3)]
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda array: array.view(np.matrix),
+        lambda array: array.view(np.memmap),
+        lambda array: array.astype(">f8"),
+        lambda array: array.astype(">f4"),
+    ],
+)
+def test_arrays_of_all_makes(make: Any) -> None:
+    table = make(np.array([[1.5, nan], [2.0, 3.0], [4.0, 5.0]]))
+    schema = infer_schema(table)
+    np.testing.assert_array_equal(encode(table, schema).values, np.asarray(table))
+    full = fill(table, schema, np.full((3, 2), 7.0))
+    assert full.dtype == table.dtype
+    assert full.tolist() == [[1.5, 7.0], [2.0, 3.0], [4.0, 5.0]]
+
+
+def test_byte_swapped_dates_and_frames() -> None:
+    table = np.array([["2020-01-01"], ["NaT"]], ">M8[s]")
+    assert not np.isnat(fill(table, infer_schema(table), np.zeros((2, 0)))).any()
+    frame = pd.DataFrame({"a": np.array([1.5, nan, 2.5], ">f4")})
+    assert fill(frame, infer_schema(frame), np.zeros((3, 1)))["a"].tolist() == [1.5, 0.0, 2.5]
+
+
 def test_an_array_of_floats_cannot_hold_text() -> None:
     with pytest.raises(InputError, match=r"'city' is to be filled with text, .* dtype object"):
         fill(np.array([[3.0, nan]]), SCHEMA, np.zeros((1, 2)))
@@ -504,5 +671,5 @@ def test_no_other_warnings() -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for frame in as_frames(PEOPLE):
-            fill(frame, SCHEMA, np.full((4, 2), 1e308))
+            fill(frame, SCHEMA, np.array([[1e308, 1.0]] * 4))
     assert not caught

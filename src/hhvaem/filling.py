@@ -18,13 +18,19 @@ _NATURAL: dict[Storage, np.dtype[Any]] = {
     "text": np.dtype("object"), "datetime": np.dtype("M8[us]"), "date": np.dtype("M8[D]"),
 }  # fmt: skip
 
+_LAST = 9.2e18  # microseconds from 1970 that 64 bits can count to
+
+
+def _has_levels(column: Column) -> bool:
+    return column.kind in LEVELLED or column.kind == "constant"
+
 
 def _decoded(column: Column, values: np.ndarray) -> np.ndarray:
     """Turn level indices into levels (texts as objects); numbers stay what they are."""
-    if not column.levels or not (column.kind in LEVELLED or column.kind == "constant"):
+    if not _has_levels(column):
         return values
     levels = np.array(column.levels, object if column.storage == "text" else np.float64)
-    return levels[np.clip(np.rint(values), 0, len(levels) - 1).astype(np.intp)]
+    return levels[np.rint(values).astype(np.intp)]
 
 
 def filled_column(column: Column, data: Any, reading: Reading, values: np.ndarray) -> Any:
@@ -37,7 +43,7 @@ def filled_column(column: Column, data: Any, reading: Reading, values: np.ndarra
             return result
         # Said again, or pandas makes a column of strings of objects that are all strings.
         return type(data)(result, index=data.index, dtype=object)
-    if not _can_hold(column, reading):
+    if not _can_hold(column, reading, text_only=is_enum(data)):
         return _natural(column, data, new)
     if isinstance(data, pa.ChunkedArray):
         return pa.chunked_array([_filled_arrow(column, as_arrow(data), reading, new)])
@@ -50,9 +56,11 @@ def filled_column(column: Column, data: Any, reading: Reading, values: np.ndarra
     return _filled_pandas(column, data, reading, new)
 
 
-def _can_hold(column: Column, reading: Reading) -> bool:
-    if not reading.missing.all() or reading.categories == ():
+def _can_hold(column: Column, reading: Reading, *, text_only: bool) -> bool:
+    if not reading.missing.all():
         return True
+    if reading.categories == ():  # which may become any but dates, of a polars Enum only texts
+        return FAMILY[column.storage] in (("text",) if text_only else ("text", "numbers"))
     enough: dict[Storage, set[Storage]] = {
         "boolean": {"boolean", "integer", "float"},
         "integer": {"integer", "float"},
@@ -89,11 +97,18 @@ def _objects(
     if storage == "text":
         return new
     values = _numbers(column, new, _NATURAL[storage]).tolist()
+    if FAMILY[storage] == "dates" and not all(isinstance(value, dt.date) for value in values):
+        raise _cannot_hold(column, new[0], objects.dtype)  # a constant after the year 9999
     observed = objects[~reading.missing]
     zone = getattr(observed[0], "tzinfo", None) if observed.size else None
-    if zone:
-        return [value.replace(tzinfo=dt.UTC).astimezone(zone) for value in values]
-    return values
+    return [_in_zone(value, zone) for value in values] if zone else values
+
+
+def _in_zone(value: dt.datetime, zone: dt.tzinfo) -> dt.datetime:
+    # Of the first and the last day, some zone's local time is beyond Python's dates.
+    day = dt.timedelta(days=1)
+    value = min(max(value, dt.datetime.min + day), dt.datetime(9999, 12, 30))
+    return value.replace(tzinfo=dt.UTC).astimezone(zone)
 
 
 def _filled_pandas(column: Column, data: Any, reading: Reading, new: np.ndarray) -> Any:
@@ -101,10 +116,10 @@ def _filled_pandas(column: Column, data: Any, reading: Reading, new: np.ndarray)
 
     array = data.array.copy()
     dtype = data.dtype
-    if reading.categories is not None:
-        return _filled_category(column, array, reading, new)
     if hasattr(dtype, "pyarrow_dtype"):
         return type(array)(pa.chunked_array([_filled_arrow(column, as_arrow(data), reading, new)]))
+    if reading.categories is not None:
+        return _filled_category(column, array, reading, new)
     if reading.storage == "text":
         array[reading.missing] = new
     elif reading.storage == "datetime":
@@ -182,6 +197,8 @@ def _numpy_dtype(kind: Any) -> np.dtype[Any]:
 
 def _numbers(column: Column, values: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
     """Round and clip numbers to what the column and the dtype allow, in that dtype."""
+    if _has_levels(column):
+        return _unchanged(column, values, dtype)
     lower, upper, step = column.support
     low, high, grain = _range(dtype)
     low, high, step = max(low, lower), min(high, upper), max(grain, step or 0.0)
@@ -193,6 +210,31 @@ def _numbers(column: Column, values: np.ndarray, dtype: np.dtype[Any]) -> np.nda
                 return (steps.astype(np.int64) * int(step)).view("M8[us]").astype(dtype)
             return _narrowed(steps * step, dtype, low, high)
         return _narrowed(np.clip(values, low, high), dtype, low, high)
+
+
+def _unchanged(column: Column, levels: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+    """Give levels in a dtype, if it has them; floats of fewer digits may round."""
+    low, high, grain = _range(dtype)
+    if dtype.kind == "M" and dtype != "M8[ns]":
+        low, high = -_LAST, _LAST
+    lost = (levels < low) | (levels > high)
+    if grain:
+        lost |= levels % grain != 0
+    if lost.any():
+        raise _cannot_hold(column, levels[lost][0], dtype)
+    if dtype.kind == "M":
+        return levels.astype(np.int64).view("M8[us]").astype(dtype)
+    return levels.astype(dtype)
+
+
+def _cannot_hold(column: Column, level: float, dtype: np.dtype[Any]) -> InputError:
+    shown = (
+        np.datetime64(int(level), "us") if FAMILY[column.storage] == "dates" else f"{level:.15g}"
+    )
+    return InputError(
+        f"Column {column.name!r} is to be filled with its level {shown}, which its dtype {dtype} "
+        "cannot hold; convert it to one that can."
+    )
 
 
 def _narrowed(values: np.ndarray, dtype: np.dtype[Any], low: float, high: float) -> np.ndarray:

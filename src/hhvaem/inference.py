@@ -7,14 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hhvaem.containers import columns_of, listed
 from hhvaem.errors import InputError
-from hhvaem.reading import FAMILY, Reading, columns_of, read
+from hhvaem.reading import FAMILY, Reading, read
 from hhvaem.schema import KINDS, LEVELLED, Column, Kind, Level, Schema, Storage
 
 FEW_LEVELS = 20
 MANY_LEVELS = 256
 SHORTEST_ROW_NUMBER = 20
-EXACT = 2.0**53  # whole numbers up to here are exact in float64
+EXACT = 2.0**53  # whole numbers below are exact in float64
 
 _MARKERS = frozenset(
     {"", "na", "n/a", "nan", "null", "none", "?", "-", "missing", "unknown"},
@@ -94,15 +95,17 @@ def infer_schema(table: Any, kinds: Mapping[Any, str] | None = None) -> Schema:
     return Schema(tuple(_inferred(name, data, asked.get(name)) for name, data in columns))
 
 
-def _asked(kinds: Mapping[Any, str], names: list[str]) -> dict[str, Kind]:
+def _asked(kinds: Any, names: list[str]) -> dict[str, Kind]:
+    if not isinstance(kinds, Mapping):
+        raise InputError("`kinds` must be a dict of column and kind, as in {'age': 'count'}.")
     known: dict[str, Kind] = {kind: kind for kind in KINDS}
     for name, kind in kinds.items():
         if str(name) not in names:
             raise InputError(
                 f"`kinds` names a column {name!r}, which the table does not have; its columns are "
-                f"{', '.join(map(repr, names))}."
+                f"{listed(names)}."
             )
-        if kind not in known:
+        if not isinstance(kind, str) or kind not in known:
             raise InputError(
                 f"`kinds` asks for an unknown kind {kind!r} of column {name!r}; the kinds are "
                 f"{', '.join(KINDS)}."
@@ -183,7 +186,7 @@ def _levels(observed: _Observed) -> tuple[Level, ...]:
 
 def _refuse_huge(observed: _Observed) -> None:
     reading = observed.reading
-    huge = np.abs(reading.values) > EXACT
+    huge = np.abs(reading.values) >= EXACT  # where 2^53 + 1 ends up, too
     if reading.storage == "integer" and huge.any():
         raise InputError(
             f"Column {observed.name!r} holds {observed.row(huge)}, and whole numbers beyond 2^53 "

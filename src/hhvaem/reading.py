@@ -1,14 +1,14 @@
 """Any native column, of pandas, polars, pyarrow or numpy, read into numbers."""
 
 import datetime as dt
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, NoReturn
 
 import narwhals.dependencies as nwd
 import numpy as np
 import pyarrow as pa
 
+from hhvaem.containers import is_unicode, shown
 from hhvaem.errors import InputError
 from hhvaem.schema import Level, Storage
 
@@ -25,12 +25,15 @@ _ADVICE = {
     "convert it to floats": ("decimal",),
     "split it into a real and an imaginary column": ("complex",),
     "split it into plain columns": ("list", "tuple", "dict", "struct", "set", "array", "map"),
-    "decode it to text": ("binary", "bytes"),
+    "decode it to text": ("binary", "bytes", "|s"),
+    "convert it to datetime64[us]": ("datetime64",),
     "convert it to a number of seconds": ("duration", "timedelta"),
     "convert it to a number of seconds since midnight": ("time",),
     "make it dense": ("sparse",),
     "convert it to timestamps": ("period",),
 }
+
+_LAST_YEAR = 290_000  # from 1970, that microseconds of 64 bits can count to
 
 
 class Reading(NamedTuple):
@@ -63,62 +66,12 @@ class Reading(NamedTuple):
         """Write the value of a row as a message should."""
         value = self.values[row]
         if self.storage == "text":
-            return repr(self.texts[int(value)])
+            return shown(self.texts[int(value)])
         if FAMILY[self.storage] == "dates":
             return str(np.datetime64(int(value), "us"))
+        if self.storage == "integer":
+            return str(int(value))
         return f"{value:.15g}"
-
-
-def columns_of(table: Any) -> list[tuple[str, Any]]:
-    """List the columns of a table: name and native column.
-
-    Columns are taken by position, so that names of any type, or equal ones, cannot bite.
-
-    Raises
-    ------
-    InputError
-        Where this is no table, or where two of its columns share a name.
-    """
-    columns: list[tuple[str, Any]]
-    if nwd.is_pandas_dataframe(table):
-        columns = [(str(name), table.iloc[:, i]) for i, name in enumerate(table.columns)]
-    elif nwd.is_polars_dataframe(table):
-        columns = [(name, table.to_series(i)) for i, name in enumerate(table.columns)]
-    elif isinstance(table, pa.Table):
-        columns = list(zip(table.column_names, table.columns, strict=True))
-    elif type(table) is np.ndarray and table.ndim == 2:
-        columns = [(f"x{i}", table[:, i]) for i in range(table.shape[1])]
-    else:
-        raise InputError(_no_table(table))
-    twice = repeated(name for name, _ in columns)
-    if twice:
-        raise InputError(f"The table has more than one column named {twice}; rename them apart.")
-    return columns
-
-
-def repeated(names: Iterable[str]) -> str:
-    """List the names that occur more than once, for a message."""
-    return listed(sorted(name for name, times in Counter(names).items() if times > 1))
-
-
-def _no_table(table: Any) -> str:
-    if nwd.is_polars_lazyframe(table):
-        return "A polars LazyFrame has no values yet; call .collect() on it first."
-    if nwd.is_pandas_series(table) or nwd.is_polars_series(table):
-        return "A Series is not a table; call .to_frame() on it first."
-    if isinstance(table, np.ma.MaskedArray):
-        return "A masked array is not a table; call .astype(float).filled(numpy.nan) on it first."
-    if isinstance(table, np.ndarray):
-        return (
-            f"An array with {table.ndim} dimensions is not a table; reshape it to two: "
-            "rows and columns."
-        )
-    if hasattr(table, "toarray"):
-        return "A sparse matrix is not a table; call .toarray() on it first."
-    return (
-        f"An object of type {type(table).__name__} is not a table; give a pandas or polars "
-        "DataFrame, a pyarrow Table or a 2-D NumPy array."
-    )
 
 
 def read(name: str, data: Any) -> Reading:
@@ -129,7 +82,11 @@ def read(name: str, data: Any) -> Reading:
     InputError
         Where the column has a dtype or a value that no model here can use.
     """
-    reading = _read_objects(name, np.asarray(data)) if holds_objects(data) else _read(name, data)
+    try:
+        objects = holds_objects(data)
+        reading = _read_objects(name, np.asarray(data)) if objects else _read(name, data)
+    except UnicodeError as error:
+        _refuse_text(name, data, error)
     infinite = np.flatnonzero(np.isinf(reading.values))
     if infinite.size:
         raise InputError(
@@ -149,15 +106,20 @@ def _read(name: str, data: Any) -> Reading:
     try:
         array = as_arrow(data)
     except pa.ArrowException:
-        _refuse(name, _dtype_of(data))
+        _refuse(name, dtype_of(data))
     dictionary = array.dictionary if pa.types.is_dictionary(array.type) else None
+    if dictionary is not None and pa.types.is_string_view(dictionary.type):
+        # Which pyarrow cannot decode.
+        dictionary = dictionary.cast(pa.large_string())
+        ordered = array.type.ordered
+        array = pa.DictionaryArray.from_arrays(array.indices, dictionary, ordered=ordered)
     storage = _storage(array.type if dictionary is None else dictionary.type)
     # Categories of dates would need a kind of their own.
     if storage is None or (dictionary is not None and FAMILY[storage] == "dates"):
-        _refuse(name, _dtype_of(data))
+        _refuse(name, dtype_of(data))
     if dictionary is None:
-        return _read_arrow(array, storage)
-    reading = _read_arrow(array.dictionary_decode(), storage)
+        return _read_arrow(name, array, storage)
+    reading = _read_arrow(name, array.dictionary_decode(), storage)
     # A polars Categorical has no order but that of its texts; an Enum's is the user's own, but
     # polars cannot say whether it ranks.
     if nwd.is_polars_series(data) and not is_enum(data):
@@ -167,7 +129,8 @@ def _read(name: str, data: Any) -> Reading:
     return reading._replace(categories=tuple(entries), order=order)
 
 
-def _dtype_of(data: Any) -> Any:
+def dtype_of(data: Any) -> Any:
+    """Give the dtype of a native column."""
     return data.type if isinstance(data, pa.ChunkedArray) else data.dtype
 
 
@@ -180,8 +143,11 @@ def as_arrow(data: Any) -> Any:
     """Give a column as one arrow array."""
     if nwd.is_polars_series(data):
         if type(data.dtype).__name__ == "Object":  # to_arrow would hand out pointers
-            raise pa.ArrowInvalid("Python objects")
+            raise pa.ArrowInvalid("it holds Python objects")
         return data.to_arrow()
+    dtype = getattr(data, "dtype", None)
+    if isinstance(dtype, np.dtype) and not dtype.isnative:  # which pyarrow cannot read
+        data = np.asarray(data).astype(dtype.newbyteorder("="))
     array = data if isinstance(data, pa.ChunkedArray) else pa.array(data, from_pandas=True)
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
@@ -203,12 +169,13 @@ def _storage(kind: Any) -> Storage | None:
     return "none" if types.is_null(kind) else None
 
 
-def _read_arrow(array: Any, storage: Storage) -> Reading:
+def _read_arrow(name: str, array: Any, storage: Storage) -> Reading:
     texts: tuple[str, ...] = ()
     if storage == "text":
         encoded = array.cast(pa.large_string()).dictionary_encode()
         texts, array = tuple(encoded.dictionary.to_pylist()), encoded.indices
     elif FAMILY[storage] == "dates":
+        _refuse_far(name, array)
         zone = getattr(array.type, "tz", None)
         array = array.cast(pa.timestamp("us", zone), safe=False).cast(pa.int64())
     # Nulls become NaN: from here on there is one sign for a hole.
@@ -229,16 +196,18 @@ def _read_objects(name: str, objects: np.ndarray) -> Reading:
     if storage is None:
         one, other = list(rows.values())[:2]
         raise InputError(
-            f"Column {name!r} mixes types: row {one} holds {objects[one]!r} and row {other} "
-            f"{objects[other]!r}; convert the column to one type, or pass it through with "
+            f"Column {name!r} mixes types: row {one} holds {shown(objects[one])} and row {other} "
+            f"{shown(objects[other])}; convert the column to one type, or pass it through with "
             f"kinds={{{name!r}: 'ignored'}}."
         )
     if storage in ("text", "none"):
         kind = pa.string() if storage == "text" else pa.null()
-        return _read_arrow(pa.array(objects, kind, mask=missing), storage)
+        return _read_arrow(name, pa.array(objects, kind, mask=missing), storage)
     number = _microseconds if FAMILY[storage] == "dates" else _float
     values = np.full(objects.shape, np.nan)
     values[~missing] = [number(value) for value in observed]
+    if number is _microseconds and np.isinf(values).any():
+        _refuse_row(name, int(np.flatnonzero(np.isinf(values))[0]))
     return Reading(values + 0.0, missing, storage)
 
 
@@ -284,6 +253,8 @@ def _float(value: Any) -> float:
 
 def _microseconds(value: Any) -> float:
     if isinstance(value, np.datetime64):
+        if abs(value.astype("M8[Y]").astype(int)) > _LAST_YEAR:
+            return float("inf")
         return float(value.astype("M8[us]").astype(np.int64))
     if not isinstance(value, dt.datetime):
         value = dt.datetime(value.year, value.month, value.day)
@@ -291,16 +262,44 @@ def _microseconds(value: Any) -> float:
     return float((aware - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1))
 
 
-def _refuse(name: str, dtype: object) -> NoReturn:
-    said = str(dtype).lower()
-    hits = (advice for advice, words in _ADVICE.items() if any(word in said for word in words))
-    advice = next(hits, "convert it to numbers, text or dates")
+def _refuse_far(name: str, array: Any) -> None:
+    """Refuse dates that microseconds of 64 bits cannot count."""
+    kind = array.type
+    unit = kind.unit if pa.types.is_timestamp(kind) else "D" if kind == pa.date32() else "ms"
+    per_second = {"D": 1 / 86400, "s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}[unit]
+    counts = array.cast(pa.int32()) if unit == "D" else array
+    seconds = counts.cast(pa.int64()).fill_null(0).to_numpy() / per_second
+    far = np.flatnonzero(np.abs(seconds) > _LAST_YEAR * 31556952.0)
+    if far.size:
+        _refuse_row(name, int(far[0]))
+
+
+def _refuse_row(name: str, row: int) -> NoReturn:
     raise InputError(
-        f"Column {name!r} has dtype {dtype}, which cannot be modelled; {advice}, drop it, or pass "
-        f"it through with kinds={{{name!r}: 'ignored'}}."
+        f"Column {name!r} has a date in row {row} that is further from 1970 than "
+        f"{_LAST_YEAR} years; replace it by a missing value or convert the column to numbers."
     )
 
 
-def listed(names: Sequence[str]) -> str:
-    """Write names for a message."""
-    return ", ".join(repr(name) for name in names)
+def _refuse_text(name: str, data: Any, error: UnicodeError) -> NoReturn:
+    broken = (i for i, text in enumerate(data) if isinstance(text, str) and not is_unicode(text))
+    row = next(broken, None)
+    where = "its categories" if row is None else f"row {row}"
+    raise InputError(
+        f"Column {name!r} has text in {where} that is not valid Unicode; decode it again, or pass "
+        f"it through with kinds={{{name!r}: 'ignored'}}."
+    ) from error
+
+
+def _refuse(name: str, dtype: object) -> NoReturn:
+    raise InputError(
+        f"Column {name!r} has dtype {dtype}, which cannot be modelled; {way_out(dtype)}, drop it, "
+        f"or pass it through with kinds={{{name!r}: 'ignored'}}."
+    )
+
+
+def way_out(dtype: object) -> str:
+    """Say what to do with a column of a dtype that cannot be used."""
+    said = str(dtype).lower()
+    hits = (advice for advice, words in _ADVICE.items() if any(word in said for word in words))
+    return next(hits, "convert it to numbers, text or dates")

@@ -1,14 +1,17 @@
 """What a table's columns are: kinds, levels, bounds, costs; to and from JSON."""
 
 import dataclasses
-import datetime as dt
 import html
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+import numpy as np
+
+from hhvaem.containers import printable, repeated, shown, some
 from hhvaem.errors import InputError
 
 Kind = Literal[
@@ -63,6 +66,11 @@ class Column:
     group: str | None = None
     note: str = ""
 
+    def __post_init__(self) -> None:
+        problem = _problem(self) or _level_problem(self) or _number_problem(self)
+        if problem:
+            raise InputError(f"Column {self.name!r} {problem}.")
+
     @property
     def modelled(self) -> bool:
         """Whether a model of the table has this column."""
@@ -104,6 +112,13 @@ class Schema:
     _by_name: dict[str, Column] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.columns, tuple) or not all(
+            isinstance(column, Column) for column in self.columns
+        ):
+            raise InputError("The columns of a schema must be a tuple of Column.")
+        twice = repeated(column.name for column in self.columns)
+        if twice:
+            raise InputError(f"The schema has more than one column named {twice}.")
         object.__setattr__(self, "_by_name", {column.name: column for column in self.columns})
 
     def __getitem__(self, name: str) -> Column:
@@ -146,9 +161,18 @@ class Schema:
         return Schema(tuple(changed if c.name == name else c for c in self.columns))
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Report each column: its name, kind, treatment, legal values and note."""
+        """Report each column: its name, kind, treatment, legal values and note.
+
+        Characters that a terminal would obey are written as escapes.
+        """
         return [
-            (column.name, column.kind, column.treatment, _legal_values(column), column.note)
+            (
+                printable(column.name),
+                column.kind,
+                column.treatment,
+                _legal_values(column),
+                printable(column.note),
+            )
             for column in self.columns
         ]
 
@@ -184,15 +208,17 @@ class Schema:
         try:
             content = json.loads(text)
             version, columns = content["version"], content["columns"]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise InputError(
                 "This is not a schema: no JSON with 'version' and 'columns'."
             ) from error
-        if version != VERSION:
+        if type(version) is not int or version != VERSION:
             raise InputError(
-                f"This schema has version {version!r}, this hhvaem reads version {VERSION}; "
+                f"This schema has version {shown(version)}, this hhvaem reads version {VERSION}; "
                 "load it with the hhvaem that wrote it."
             )
+        if not isinstance(columns, list):
+            raise InputError("This is not a schema: its 'columns' are no list.")
         return cls(tuple(_column(entry) for entry in columns))
 
 
@@ -200,14 +226,73 @@ _REPORT = ("column", "kind", "holes are", "values", "note")
 _SHOWN = 5  # levels in a line of the report
 
 
+def _problem(column: Column) -> str | None:
+    if not isinstance(column.name, str):
+        return "has a name that is no text"
+    if column.kind not in KINDS:
+        return f"has the unknown kind {shown(column.kind)}; the kinds are {', '.join(KINDS)}"
+    if column.storage not in get_args(Storage):
+        known = ", ".join(get_args(Storage))
+        return f"has the unknown storage {shown(column.storage)}; known are {known}"
+    if not isinstance(column.group, str | None):
+        return f"has the group {shown(column.group)}, which is neither a text nor None"
+    if not isinstance(column.note, str):
+        return f"has the note {shown(column.note)}, which is no text"
+    return None
+
+
+def _level_problem(column: Column) -> str | None:
+    levels = column.levels
+    if not isinstance(levels, tuple):
+        return f"has levels of type {type(levels).__name__}; give a tuple"
+    for level in levels:
+        if not isinstance(level, str | bool) and not _is_finite(level):
+            return f"has the level {shown(level)}, which is no text, truth value or finite number"
+        if isinstance(level, str) and column.storage in ("datetime", "date"):
+            return f"has the level {shown(level)}; a date is given in microseconds since 1970"
+    if len(set(levels)) < len(levels):
+        return f"has the level {shown(Counter(levels).most_common(1)[0][0])} more than once"
+    exactly = {"binary": 2, "constant": 1}.get(column.kind)
+    if exactly and len(levels) != exactly:
+        return f"is {column.kind} and has {len(levels)} levels; it needs {exactly}"
+    if column.kind in LEVELLED and not levels:
+        return f"is {column.kind} and has no levels"
+    return None
+
+
+def _number_problem(column: Column) -> str | None:
+    for name in ("step", "lower", "upper"):
+        value = getattr(column, name)
+        if value is not None and not _is_finite(value):
+            return f"has {name} {shown(value)}; it must be a finite number or None"
+    if not _is_finite(column.cost) or column.cost < 0:
+        return f"has cost {shown(column.cost)}; it must be a finite number, not negative"
+    if column.step is not None and column.step <= 0:
+        return f"has step {column.step!r}; it must be larger than 0"
+    lower, upper, step = column.support
+    if lower > upper:
+        return f"has no legal value: its lower bound {lower:g} is above its upper bound {upper:g}"
+    if lower == upper:
+        return f"has one legal value, {lower:g}; make its kind 'constant'"
+    if step and math.isfinite(lower) and math.ceil(lower / step) * step > upper:
+        return f"has no legal value: no multiple of {step:g} is from {lower:g} to {upper:g}"
+    return None
+
+
+def _is_finite(value: object) -> bool:
+    try:
+        return isinstance(value, int | float) and type(value) is not bool and math.isfinite(value)
+    except OverflowError:  # an integer beyond all floats
+        return False
+
+
 def _legal_values(column: Column) -> str:
     if column.kind == "constant" and column.storage in ("datetime", "date"):
-        epoch = dt.datetime(1970, 1, 1)
-        return str(epoch + dt.timedelta(microseconds=float(column.levels[0])))
+        # Not by datetime, which ends with the year 9999.
+        moment = str(np.datetime64(int(column.levels[0]), "us"))
+        return moment.replace("T", " ").removesuffix(".000000")
     if column.levels:
-        shown = ", ".join(map(repr, column.levels[:_SHOWN]))
-        rest = len(column.levels) - _SHOWN
-        return f"{shown} and {rest} more" if rest > 0 else shown
+        return some([shown(level) for level in column.levels], most=_SHOWN)
     if column.kind in ("datetime", "ignored"):
         return ""
     lower, upper, step = column.support
@@ -221,9 +306,8 @@ def _legal_values(column: Column) -> str:
 
 def _column(entry: Any) -> Column:
     try:
-        name, kind, storage = entry["name"], entry["kind"], entry["storage"]
-        if kind not in KINDS or storage not in get_args(Storage):
-            raise InputError(f"Column {name!r} of the schema has an unknown kind or storage.")
-        return Column(**{**entry, "levels": tuple(entry["levels"])})
+        levels = entry["levels"]
+        # A text would make a tuple of its letters.
+        return Column(**{**entry, "levels": tuple(levels) if type(levels) is list else levels})
     except (TypeError, KeyError) as error:
-        raise InputError(f"This is not a column of a schema: {entry!r}.") from error
+        raise InputError(f"This is not a column of a schema: {shown(entry)}.") from error

@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float64
 
+from hhvaem.containers import columns_of, listed, some
 from hhvaem.errors import InputError, TableWarning
 from hhvaem.filling import filled_column
-from hhvaem.reading import FAMILY, Reading, columns_of, listed, read
+from hhvaem.reading import FAMILY, Reading, read
 from hhvaem.schema import LEVELLED, Column, Level, Schema
 
 T = TypeVar("T")
@@ -71,6 +72,7 @@ def encode(table: Any, schema: Schema) -> Encoded:
     [[31.0, 1.0], [nan, 0.0], [40.0, 1.0]]
     """
     columns = columns_of(table)
+    _check_schema(schema)
     positions = _positions(table, columns, schema)
     known = set(positions)
     extra = [name for i, (name, _) in enumerate(columns) if i not in known]
@@ -95,7 +97,7 @@ def encode(table: Any, schema: Schema) -> Encoded:
     if unknown:
         warnings.warn(
             "Values that the model does not know are kept in the table but hidden from the "
-            f"model: {'; '.join(unknown)}.",
+            f"model: {some(unknown, '; ')}.",
             TableWarning,
             stacklevel=2,
         )
@@ -170,6 +172,7 @@ def holes(table: Any, schema: Schema) -> Bool[np.ndarray, "rows columns"]:
     [[False, True], [False, False], [False, False]]
     """
     columns = columns_of(table)
+    _check_schema(schema)
     found = np.zeros((table.shape[0], len(schema)), bool)
     for i, position in enumerate(_positions(table, columns, schema)):
         column = schema.columns[i]
@@ -216,7 +219,8 @@ def fill(table: T, schema: Schema, values: np.ndarray) -> T:
     [{'age': 36, 'city': 'Oslo'}, {'age': 40, 'city': 'Rome'}]
     """
     columns = columns_of(table)
-    _check_values(values, len(cast(Any, table)), schema)
+    _check_schema(schema)
+    values = _checked_values(values, len(cast(Any, table)), schema)
     place = {column.name: j for j, column in enumerate(schema.modelled)}
     filled = {}
     for column, position in zip(schema, _positions(table, columns, schema), strict=True):
@@ -239,16 +243,25 @@ def fill(table: T, schema: Schema, values: np.ndarray) -> T:
     return _with_columns(table, filled)
 
 
-def _check_values(values: Any, rows: int, schema: Schema) -> None:
+def _check_schema(schema: Any) -> None:
+    if not isinstance(schema, Schema):
+        raise InputError(
+            f"`schema` is of type {type(schema).__name__}; give the Schema that `infer_schema` or "
+            "`Schema.from_json` makes."
+        )
+
+
+def _checked_values(values: Any, rows: int, schema: Schema) -> np.ndarray:
     expected = (rows, len(schema.modelled))
-    if not isinstance(values, np.ndarray) or values.dtype != np.float64:
-        raise InputError(f"`values` must be a float64 array of shape {expected}.")
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "fiub":
+        raise InputError(f"`values` must be a numpy array of floats of shape {expected}.")
     if values.shape != expected:
         names = listed([column.name for column in schema.modelled])
         raise InputError(
             f"`values` has shape {values.shape}, but the table has {rows} rows and the schema "
             f"{expected[1]} modelled columns: {names}."
         )
+    return np.asarray(values, np.float64)
 
 
 def _check_levels(column: Column, new: np.ndarray, rows: np.ndarray) -> None:
@@ -267,10 +280,12 @@ def _with_columns(table: Any, filled: dict[int, Any]) -> Any:
         return table
     if nwd.is_polars_dataframe(table):
         return table.with_columns(list(filled.values()))
-    result = table.copy()
-    for i, array in filled.items():
-        if isinstance(table, np.ndarray):
+    if isinstance(table, np.ndarray):
+        result = np.array(table)
+        for i, array in filled.items():
             result[:, i] = array
-        else:
-            result.isetitem(i, array)
-    return result
+        return result
+    frame = table.copy()
+    for i, array in filled.items():
+        frame.isetitem(i, array)
+    return frame

@@ -1,6 +1,7 @@
 """The command as a person runs it: real processes, real files."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -9,13 +10,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hhvaem import __version__
+from hhvaem.cli.schema import in_options
 from hhvaem.example import clinic
 from hhvaem.files import write_table
 
+COMMAND = [sys.executable, "-c", "from hhvaem.cli import main; main()"]
 
-def hhvaem(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from hhvaem.cli import main; main()", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=300)
+
+def hhvaem(
+    *arguments: str, cwd: Path | None = None, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        capture_output=True, text=True, cwd=cwd, timeout=300, env={**os.environ, **(env or {})},
+    )  # fmt: skip
 
 
 def refused(*arguments: str, cwd: Path | None = None) -> str:
@@ -33,6 +42,17 @@ def test_help_names_every_command() -> None:
     assert shown.returncode == 0
     for command in ("demo", "schema", "data"):
         assert command in shown.stdout
+
+
+def test_the_version() -> None:
+    assert hhvaem("--version").stdout == f"hhvaem {__version__}\n"
+
+
+def test_the_demo_says_at_once_that_it_has_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert "file cannot be made a folder: File exists" in refused(
+        "demo", "--out", "file", cwd=tmp_path
+    )
 
 
 def test_the_demo_shows_the_schema_and_writes_a_figure(tmp_path: Path) -> None:
@@ -78,6 +98,53 @@ def test_an_identifier_is_named_with_the_way_out(tmp_path: Path) -> None:
     done = hhvaem("schema", str(path), "--kind", "id=ignored")
     assert done.returncode == 0
     assert "passed through" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("age", "--kind age=ignored"),
+        ("zip code", "--kind 'zip code=ignored'"),
+        ("it's", """--kind 'it'"'"'s=ignored'"""),
+        ("""it's "so\\" """, """--kind 'it'"'"'s "so\\" =ignored'"""),
+        ("a': 'b'}", """--kind 'a'"'"': '"'"'b'"'"'}=ignored'"""),
+        ("a\x1b", "kinds={'a\\x1b': 'ignored'}"),
+    ],
+)
+def test_ways_out_are_options_of_the_command(name: str, said: str) -> None:
+    assert in_options(f"Use kinds={{{name!r}: 'ignored'}} or not.") == f"Use {said} or not."
+
+
+def test_control_characters_do_not_reach_the_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("a\x1b[31m,b\n" + "\n".join(f"{i},\x1b]0;{i % 3}" for i in range(30)))
+    done = hhvaem("schema", str(path))
+    assert done.returncode == 0
+    assert "\x1b" not in done.stdout
+    assert r"a\x1b[31m" in done.stdout
+    path.write_text("a,b\n1,2\n\x1b[31m,2,3\n")
+    assert r"\x1b[31m" in refused("schema", str(path))
+
+
+def test_letters_that_the_terminal_does_not_have(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("n\u00e4me,x\n\u00e4,1\nb,2\n", encoding="utf-8")
+    done = hhvaem("schema", str(path), env={"PYTHONIOENCODING": "ascii"})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert r"n\xe4me" in done.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_a_full_disk_is_told(tmp_path: Path, more: list[str]) -> None:
+    write_table(clinic(50), tmp_path / "a.csv")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*COMMAND, "schema", "a.csv", *more],
+            stdout=full, stderr=subprocess.PIPE, text=True, cwd=tmp_path, timeout=300,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr == "Error: The output cannot be written: No space left on device.\n"
 
 
 @pytest.mark.parametrize("wrong", ["age", "nosuch=real", "age=nosuch", "sex=real"])

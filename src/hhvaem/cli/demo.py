@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from hhvaem.cli.schema import schema_report
+from hhvaem.errors import InputError
 from hhvaem.example import clinic
 from hhvaem.files import write_table
 from hhvaem.inference import infer_schema
@@ -27,6 +28,13 @@ def demo(
     ),
 ) -> None:
     """Show a made-up table, what hhvaem takes it for, its column models, and its holes filled."""
+    # Before the work, which would be lost.
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"{out} cannot be made a folder: {error.strerror}; name another with --out."
+        ) from error
     # Here, so that other commands start without JAX and matplotlib.
     import jax
 
@@ -74,7 +82,6 @@ def demo(
     full = fill(table, schema, gaussianised.decode(np.asarray(draws)))
     console.print("\nEvery hole filled by a draw from its own column (marked *):\n")
     console.print(_before_and_after(table, full))
-    out.mkdir(parents=True, exist_ok=True)
     write_table(table, out / "clinic.csv")
     write_table(full, out / "filled.csv")
     figure.savefig(out / "columns.png", dpi=130)

@@ -1,7 +1,9 @@
 """`hhvaem schema`: what a table's columns are taken for."""
 
+import ast
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -11,10 +13,14 @@ from rich.console import Console, Group
 from rich.markup import escape
 from rich.table import Table
 
+from hhvaem.containers import some
 from hhvaem.errors import InputError
 from hhvaem.files import read_table
 from hhvaem.inference import infer_schema
 from hhvaem.schema import Schema
+
+# As `repr` writes a name, in either kind of quotes.
+_KINDS = re.compile(r"""kinds=\{('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"): '(\w+)'\}""")
 
 
 def schema(
@@ -42,9 +48,9 @@ def schema_report(schema: Schema) -> Group:
     for column, (*cells, note) in zip(schema, schema.rows(), strict=True):
         table.add_row(*map(escape, cells), style="" if column.modelled else "dim")
         if note:
-            columns.setdefault(note, []).append(column.name)
+            columns.setdefault(note, []).append(cells[0])
     notes = [
-        f"[bold]{escape(', '.join(names))}[/]: {escape(in_options(note))}"
+        f"[bold]{escape(some(names))}[/]: {escape(in_options(note))}"
         for note, names in columns.items()
     ]
     return Group(table, *([""] if notes else []), *notes)
@@ -58,7 +64,13 @@ def in_options(message: str) -> str:
     >>> in_options("pass it through with kinds={'zip code': 'ignored'}")
     "pass it through with --kind 'zip code=ignored'"
     """
-    return re.sub(r"kinds=\{'(.*?)': '(\w+)'\}", r"--kind '\1=\2'", message)
+    return _KINDS.sub(_option, message)
+
+
+def _option(found: re.Match[str]) -> str:
+    name = ast.literal_eval(found[1])
+    # A name with control characters stays as Python writes it: the terminal would obey them.
+    return f"--kind {shlex.quote(f'{name}={found[2]}')}" if name.isprintable() else found[0]
 
 
 def _kind(text: str) -> tuple[str, str]:
