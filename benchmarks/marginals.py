@@ -5,8 +5,9 @@
 
 Three models of each column: a Gaussian (levels: their frequencies), the Gaussianising transform,
 the paper's marginal VAE. The log score of a column in which values repeat is the log mass of the
-interval that rounds to the value (half way to the neighbouring training values), else the log
-density; levels have their log probability. CRPS is in standard deviations of the training rows.
+interval that rounds to the value (half way to the neighbouring training values; beyond the last,
+as wide as on the other side), else the log density; levels have their log probability. CRPS is in
+standard deviations of the training rows.
 """
 
 import argparse

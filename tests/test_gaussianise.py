@@ -138,9 +138,17 @@ def test_a_change_of_units_changes_nothing_else(factor: float) -> None:
 
 
 def test_rounding_intervals_reach_half_way_to_the_neighbours() -> None:
-    low, high = rounding_interval(np.array([1.0, 2.5, 4.0]), np.array([1.0, 2.0, 4.0]))
-    np.testing.assert_array_equal(low, [-np.inf, 2.25, 3.0])
-    np.testing.assert_array_equal(high, [1.5, 3.25, np.inf])
+    low, high = rounding_interval(np.array([1.0, 2.5, 4.0, 5.0]), np.array([1.0, 2.0, 4.0]))
+    np.testing.assert_array_equal(low, [0.5, 2.25, 3.0, 4.5])
+    np.testing.assert_array_equal(high, [1.5, 3.25, 5.0, 5.5])
+
+
+def test_nothing_is_smeared_below_a_limit_of_detection() -> None:
+    rng = np.random.default_rng(0)
+    x = np.maximum(np.round(rng.lognormal(0.5, 1.0, 400), 1), 0.6)
+    drawn = fit_gaussianising(x, lower=0.0).value(rng.normal(size=20_000))
+    assert (drawn < 0.55).mean() < 0.03
+    assert (drawn < 0.65).mean() == pytest.approx((x < 0.65).mean(), abs=0.04)
 
 
 NORMAL = np.random.default_rng(0).normal(size=300)

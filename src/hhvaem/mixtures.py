@@ -178,9 +178,7 @@ def _gaps(centres: Array, reach: int) -> Array:
     )
     # Where neighbours are equal their distance is that of the closest that differ.
     positive = gaps[gaps > 0]
-    return np.maximum(
-        gaps, positive.min() if positive.size else np.spacing(np.abs(centres[-1])) + 1e-300
-    )
+    return np.maximum(gaps, positive.min() if positive.size else 1e-3)
 
 
 def _choose(x: Array, lower: float, upper: float, choices: list[Choice]) -> Choice:
@@ -219,7 +217,8 @@ def rounding_interval(x: Array, values: Array) -> tuple[Array, Array]:
     """Give the interval that rounds to each x: half way to the next of the known values.
 
     Where values repeat, densities of models with and without atoms cannot be compared; the
-    masses of these intervals can. The outermost intervals are open.
+    masses of these intervals can. At the ends, where there is no next value on one side, the
+    interval is as wide as on the other: an open one would reward mass far out.
     """
     below = np.searchsorted(values, x, side="left") - 1
     above = np.searchsorted(values, x, side="right")
@@ -227,4 +226,4 @@ def rounding_interval(x: Array, values: Array) -> tuple[Array, Array]:
     high = np.where(
         above < values.size, (values[np.minimum(above, values.size - 1)] + x) / 2, np.inf
     )
-    return low, high
+    return np.where(below < 0, 2 * x - high, low), np.where(above < values.size, high, 2 * x - low)
