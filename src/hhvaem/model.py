@@ -1,0 +1,202 @@
+"""The joint model of a table: figure 1 of the paper in code.
+
+    position [eps_1 .. eps_L] ~ N(0, I)          the latents of a row
+    h_1 = hierarchy(position)
+    parameters = decoder(h_1)                    p(cell_d | h_1), by the column models
+    y ~ predictor(x-hat, h_1)                    x-hat: cells, or what is expected of hidden ones
+    q(position | row) = encoder(row)             a diagonal normal
+
+Everything is on one row. `log_joint` is the only place in which the density of a row and its
+latents is written; training, sampling and scoring all use it.
+"""
+
+import math
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from hhvaem.encoding import Cells
+from hhvaem.hierarchy import Hierarchy
+from hhvaem.marginals import Direct, Marginals, cell_inputs, input_widths
+
+LOG_NOISE = 0.5 * math.log(0.1)
+
+
+class Row(NamedTuple):
+    """One row: the cells of its columns and of its targets, and which of them are observed."""
+
+    cells: Cells
+    mask: Bool[Array, " columns"]
+    target: Cells
+    target_mask: Bool[Array, " targets"]
+
+
+class Seen(NamedTuple):
+    """What a model makes of a row before any latent: features that are drawn once and kept."""
+
+    row: Row
+    features: Float[Array, " features"]
+
+
+class Gaussian(NamedTuple):
+    """A normal distribution of a position, with a diagonal covariance."""
+
+    mean: Float[Array, " size"]
+    log_scale: Float[Array, " size"]
+
+
+class Encoder(eqx.Module):
+    """Bottom-up: r_1 = f(x), r_{l+1} = relu(W r_l); each r_l gives the normal law of eps_l."""
+
+    first: eqx.nn.MLP | eqx.nn.Linear
+    upward: tuple[eqx.nn.Linear, ...]
+    heads: tuple[eqx.nn.Linear, ...]
+
+    @classmethod
+    def init(
+        cls, inputs: int, layers: tuple[int, ...], hidden: int, *, key: PRNGKeyArray
+    ) -> "Encoder":
+        """Make the networks; a single layer has one hidden layer of units, more have one more."""
+        first_key, *keys = jax.random.split(key, 2 * len(layers))
+        first: eqx.nn.MLP | eqx.nn.Linear
+        if len(layers) > 1:
+            first = eqx.nn.MLP(inputs, hidden, hidden, 1, jax.nn.relu, key=first_key)
+        else:
+            first = eqx.nn.Linear(inputs, hidden, key=first_key)
+        upward = tuple(eqx.nn.Linear(hidden, hidden, key=k) for k in keys[: len(layers) - 1])
+        heads = tuple(
+            eqx.nn.Linear(hidden, 2 * size, key=k)
+            for size, k in zip(layers, keys[len(layers) - 1 :], strict=True)
+        )
+        return cls(first, upward, heads)
+
+    def __call__(self, inputs: Float[Array, " inputs"]) -> Gaussian:
+        r = self.first(inputs)
+        # In the published ladder the first summary goes on as it is; a single layer is rectified.
+        r = r if self.upward else jax.nn.relu(r)
+        laws = [self.heads[0](r)]
+        for step, head in zip(self.upward, self.heads[1:], strict=True):
+            r = jax.nn.relu(step(r))
+            laws.append(head(r))
+        means, log_variances = zip(*(jnp.split(law, 2) for law in laws), strict=True)
+        return Gaussian(jnp.concatenate(means), 0.5 * jnp.concatenate(log_variances))
+
+
+class Model(eqx.Module):
+    """All networks of the joint model, and the column models below it.
+
+    Parameters
+    ----------
+    marginals
+        Models of the columns; their weights are not trained here.
+    targets
+        The laws of the targets; None where the table has no target.
+    """
+
+    marginals: Marginals
+    targets: Direct | None
+    hierarchy: Hierarchy
+    encoder: Encoder
+    decoder: eqx.nn.MLP
+    predictor: eqx.nn.MLP | None
+    log_noise: Float[Array, " columns"]
+    target_log_noise: Float[Array, " targets"]
+
+    @classmethod
+    def init(
+        cls,
+        marginals: Marginals,
+        targets: Direct | None,
+        layers: tuple[int, ...],
+        *,
+        hidden: int = 256,
+        reparameterised: bool = True,
+        key: PRNGKeyArray,
+    ) -> "Model":
+        """Make an untrained model with latent layers of the given sizes, data upwards."""
+        keys = jax.random.split(key, 4)
+        columns, widths = len(marginals.levels), sum(marginals.widths)
+        target_columns = 0 if targets is None else len(targets.levels)
+        target_widths = 0 if targets is None else sum(targets.widths)
+        encoder_inputs = widths + columns + target_widths + target_columns
+        predictor = None
+        if targets is not None:
+            known = sum(input_widths(marginals.levels))
+            predictor = eqx.nn.MLP(
+                layers[0] + known + columns, target_widths, hidden, 1, jax.nn.relu, key=keys[3]
+            )
+        return cls(
+            marginals,
+            targets,
+            Hierarchy.init(layers, hidden, reparameterised=reparameterised, key=keys[0]),
+            Encoder.init(encoder_inputs, layers, hidden, key=keys[1]),
+            eqx.nn.MLP(layers[0], widths, hidden, 1, jax.nn.relu, key=keys[2]),
+            predictor,
+            jnp.full(columns, LOG_NOISE),
+            jnp.full(target_columns, LOG_NOISE),
+        )
+
+    def see(self, row: Row, *, key: PRNGKeyArray | None = None) -> Seen:
+        """Draw the features of a row (their means where `key` is None)."""
+        return Seen(row, self.marginals.features(row.cells, key=key))
+
+    def encode(self, seen: Seen) -> Gaussian:
+        """Give q(position | observed cells and targets); hidden cells do not matter."""
+        row = seen.row
+        mask = row.mask.astype(seen.features.dtype)
+        shown = mask[_columns(self.marginals.widths)]
+        parts = [jnp.where(shown > 0, seen.features, 0.0), mask]
+        if self.targets is not None:
+            target_mask = row.target_mask.astype(mask.dtype)
+            shown = target_mask[_columns(self.targets.widths)]
+            parts += [jnp.where(shown > 0, self.targets.features(row.target), 0.0), target_mask]
+        return self.encoder(jnp.concatenate(parts))
+
+    def log_joint(
+        self, position: Float[Array, " size"], seen: Seen, *, with_target: bool
+    ) -> Float[Array, ""]:
+        """Give log p(observed cells, observed targets, position).
+
+        `with_target=False` leaves the predictor out, for rows whose targets are not observed: it
+        is a switch of the compiled program, not of a row.
+        """
+        prior = self.hierarchy.log_prior(position).sum()
+        return prior + self.log_likelihood(position, seen, with_target=with_target)
+
+    def log_likelihood(
+        self, position: Float[Array, " size"], seen: Seen, *, with_target: bool
+    ) -> Float[Array, ""]:
+        """Give log p(observed cells, observed targets | position)."""
+        h = self.hierarchy.bottom(position)
+        parameters = self.decoder(h)
+        cells = self.marginals.reconstruction(
+            parameters, self.log_noise, seen.row.cells, seen.features
+        )
+        total = jnp.where(seen.row.mask, cells, 0.0).sum()
+        if with_target and self.targets is not None:
+            law = self.predict(h, parameters, seen.row)
+            target = self.targets.log_prob(law, self.target_log_noise, seen.row.target)
+            total += jnp.where(seen.row.target_mask, target, 0.0).sum()
+        return total
+
+    def predict(
+        self, h: Float[Array, " first"], parameters: Float[Array, " parameters"], row: Row
+    ) -> Float[Array, " target_parameters"]:
+        """Give the parameters of p(targets | x-hat, h_1)."""
+        if self.predictor is None:
+            raise ValueError("This model has no target.")
+        levels = self.marginals.levels
+        shown = row.mask[_columns(input_widths(levels))]
+        known = cell_inputs(levels, row.cells)
+        filled = jnp.where(shown, known, self.marginals.expected(parameters))
+        missing = 1.0 - row.mask.astype(filled.dtype)
+        return self.predictor(jnp.concatenate([h, filled, missing]))
+
+
+def _columns(widths: tuple[int, ...]) -> np.ndarray:
+    """Give the column of each of the numbers that columns of these widths have."""
+    return np.repeat(np.arange(len(widths)), widths)

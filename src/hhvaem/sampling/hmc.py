@@ -1,0 +1,235 @@
+"""Hamiltonian Monte Carlo with a step size for each dimension (the paper's section 2.3).
+
+The mass is the identity: a diagonal mass is the same thing as a step size for each dimension. The
+last gradient and log density are carried from one transition to the next, so that T transitions
+of L leapfrog steps take T L + 1 evaluations of the gradient.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+LogDensity = Callable[[Float[Array, " dim"]], Float[Array, ""]]
+
+# Energy that a trajectory may gain before it is called divergent (Stan's figure).
+DIVERGENCE = 1000.0
+# Leapfrog steps that are written out one after another: a loop costs more than it saves when
+# the steps are few, and compilation takes too long when they are many.
+UNROLLED = 1
+
+
+class State(NamedTuple):
+    """What a chain carries on."""
+
+    position: Float[Array, " dim"]
+    log_density: Float[Array, ""]
+    gradient: Float[Array, " dim"]
+
+
+class Info(NamedTuple):
+    """What a transition tells about itself."""
+
+    acceptance: Float[Array, ""]
+    accepted: Bool[Array, ""]
+    divergent: Bool[Array, ""]
+    energy_change: Float[Array, ""]
+
+
+def init(position: Float[Array, " dim"], log_density_fn: LogDensity) -> State:
+    """Start a chain: one evaluation of the gradient."""
+    return State(position, *jax.value_and_grad(log_density_fn)(position))
+
+
+def leapfrog(
+    state: State,
+    momentum: Float[Array, " dim"],
+    log_density_fn: LogDensity,
+    step_size: Float[Array, " dim"],
+    steps: int,
+) -> tuple[State, Float[Array, " dim"]]:
+    """Follow the Hamiltonian flow for `steps` steps (equation 2).
+
+    Two half kicks in a row are one kick, and the first half kick uses the gradient that `state`
+    carries: `steps` evaluations of the gradient.
+
+    Returns
+    -------
+    tuple
+        The state at the end and the momentum there.
+    """
+    gradient_fn = jax.grad(log_density_fn)
+
+    def drift_and_kick(
+        carry: tuple[Float[Array, " dim"], Float[Array, " dim"]], _: None
+    ) -> tuple[tuple[Float[Array, " dim"], Float[Array, " dim"]], None]:
+        position, momentum = carry
+        position = position + step_size * momentum
+        return (position, momentum + step_size * gradient_fn(position)), None
+
+    momentum = momentum + 0.5 * step_size * state.gradient
+    (position, momentum), _ = lax.scan(
+        drift_and_kick,
+        (state.position, momentum),
+        None,
+        length=steps - 1,
+        unroll=min(max(steps - 1, 1), UNROLLED),
+    )
+    state = init(position + step_size * momentum, log_density_fn)
+    return state, momentum + 0.5 * step_size * state.gradient
+
+
+def transition(
+    key: PRNGKeyArray,
+    state: State,
+    log_density_fn: LogDensity,
+    step_size: Float[Array, " dim"],
+    steps: int,
+    *,
+    frozen_force: bool = False,
+) -> tuple[State, Info]:
+    """Draw a momentum, follow it for `steps` leapfrog steps, and accept or stay.
+
+    A proposal that is not finite in position, density or gradient is rejected whole; one of
+    lower energy is accepted, however much lower it is. A chain that starts where the density is
+    NaN stays there, and each of its transitions is divergent.
+
+    Parameters
+    ----------
+    key
+        For the momentum and the decision.
+    state
+        Where the chain is.
+    log_density_fn
+        The target, up to a constant.
+    step_size
+        A step size for each dimension.
+    steps
+        The number of leapfrog steps.
+    frozen_force
+        What is differentiated, should anyone differentiate; values are the same. The decision is
+        a constant either way: derivatives follow the branch that was taken. False: the full
+        derivative (in reverse mode), which needs second derivatives of the target; one that is
+        not finite by the step size or the start counts as zero for this trajectory. True: the
+        forces along the trajectory are constants (Campbell et al. 2021, and the published code),
+        and the derivative reaches the step sizes and the start through `state.position` only:
+        evaluate the target there to go on.
+
+    Returns
+    -------
+    tuple of State and Info
+    """
+    momentum_key, decision_key = jax.random.split(key)
+    momentum = jax.random.normal(momentum_key, state.position.shape, state.position.dtype)
+    start, step = (
+        lax.stop_gradient((state, step_size)) if frozen_force else _finite((state, step_size))
+    )
+    proposal, end_momentum = leapfrog(start, momentum, log_density_fn, step, steps)
+
+    # Energies decide and inform; nothing is differentiated through them.
+    before, after, end_momentum = lax.stop_gradient((state, proposal, end_momentum))
+    gain = _log_weight(after, end_momentum) - _log_weight(before, momentum)
+    finite = _all_finite(after) & ~jnp.isnan(gain)
+    gain = jnp.where(finite, gain, -jnp.inf)
+    # Capped before it is exponentiated: a large drop in energy must not overflow.
+    acceptance = jnp.exp(jnp.minimum(gain, 0.0))
+    accepted = jax.random.uniform(decision_key, dtype=gain.dtype) < acceptance
+    info = Info(acceptance, accepted, gain < -DIVERGENCE, -gain)
+
+    if not frozen_force:
+        return _choose(accepted, proposal, state), info
+    new = _choose(accepted, after, before)
+    # With constant forces a trajectory ends at q + L step p + step^2 F. Hence its derivative by
+    # the step is L p + 2 step F, and F need not be known: step^2 F is what the rest leaves.
+    slope = 2.0 * (after.position - before.position) / step - steps * momentum
+    slope = jnp.where(accepted & jnp.isfinite(slope), slope, 0.0)
+    # What is added has the value zero and the derivative wanted.
+    position = new.position + (state.position - before.position) + slope * (step_size - step)
+    return State(position, new.log_density, new.gradient), info
+
+
+def run(
+    key: PRNGKeyArray,
+    state: State,
+    log_density_fn: LogDensity,
+    step_sizes: Float[Array, "transitions dim"],
+    steps: int,
+    *,
+    frozen_force: bool = False,
+) -> tuple[State, Info]:
+    """Make one transition for each row of `step_sizes`.
+
+    Parameters
+    ----------
+    key, state, log_density_fn, steps, frozen_force
+        As for `transition`.
+    step_sizes
+        A step size for each transition and dimension: the paper's matrix phi.
+
+    Returns
+    -------
+    tuple of State and Info
+        The state at the end, and what each transition told, stacked along a leading axis.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp
+    >>> from hhvaem.sampling import hmc
+    >>> def log_density(position):
+    ...     return -0.5 * jnp.sum(position**2)
+    >>> def chain(key):
+    ...     state = hmc.init(jnp.full(3, 5.0), log_density)
+    ...     return hmc.run(key, state, log_density, jnp.full((20, 3), 0.3), steps=5)
+    >>> state, info = jax.vmap(chain)(jax.random.split(jax.random.key(0), 1000))
+    >>> state.position.shape, info.acceptance.shape
+    ((1000, 3), (1000, 20))
+    >>> bool(abs(state.position.mean()) < 0.1)
+    True
+    """
+
+    def move(state: State, inputs: tuple[PRNGKeyArray, Float[Array, " dim"]]) -> tuple[State, Info]:
+        key, step_size = inputs
+        return transition(key, state, log_density_fn, step_size, steps, frozen_force=frozen_force)
+
+    return lax.scan(move, state, (jax.random.split(key, len(step_sizes)), step_sizes))
+
+
+def _log_weight(state: State, momentum: Float[Array, " dim"]) -> Float[Array, ""]:
+    return state.log_density - 0.5 * jnp.sum(momentum**2)
+
+
+def _choose(accepted: Bool[Array, ""], proposal: State, state: State) -> State:
+    return jax.tree.map(lambda new, old: jnp.where(accepted, new, old), proposal, state)
+
+
+def _all_finite(tree: object) -> Bool[Array, ""]:
+    return jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(tree)]).all()
+
+
+@jax.custom_vjp
+def _finite(start: tuple[State, Float[Array, " dim"]]) -> tuple[State, Float[Array, " dim"]]:
+    """Change nothing; going backwards, drop derivatives that are not finite.
+
+    A rejected trajectory gets the derivative 0, but where it went through regions without a
+    finite force, 0 times NaN comes back from it.
+    """
+    return start
+
+
+def _finite_forwards(
+    start: tuple[State, Float[Array, " dim"]],
+) -> tuple[tuple[State, Float[Array, " dim"]], None]:
+    return start, None
+
+
+def _finite_backwards(
+    _: None, derivative: tuple[State, Float[Array, " dim"]]
+) -> tuple[tuple[State, Float[Array, " dim"]]]:
+    finite = _all_finite(derivative)
+    return (jax.tree.map(lambda leaf: jnp.where(finite, leaf, 0.0), derivative),)
+
+
+_finite.defvjp(_finite_forwards, _finite_backwards)

@@ -1,0 +1,121 @@
+"""Densities with known answers, for tests of samplers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy import stats
+
+
+class Skewed:
+    """x from a Gumbel law and y = x / 2 + v with -v from another: skewed, dependent, known.
+
+    A target that is symmetric would hide errors of sign.
+    """
+
+    @staticmethod
+    def log_density(position: jax.Array) -> jax.Array:
+        x = position[0]
+        v = position[1] - 0.5 * x
+        return -x - jnp.exp(-x) + v - jnp.exp(v)
+
+    @staticmethod
+    def sample(key: jax.Array, count: int) -> jax.Array:
+        first, second = jnp.log(jax.random.exponential(key, (2, count)))
+        return jnp.stack([-first, second - 0.5 * first], axis=1)
+
+    @staticmethod
+    def uniforms(draws: jax.Array) -> np.ndarray:
+        """Take draws to two independent uniforms, by the cdf of x and that of v."""
+        x, y = np.asarray(draws, np.float64).T
+        return np.stack([np.exp(-np.exp(-x)), 1 - np.exp(-np.exp(y - x / 2))], axis=1)
+
+
+@dataclass(frozen=True)
+class LinearGaussian:
+    """x = weights @ eps + offset + noise with eps ~ N(0, I): every answer is in closed form.
+
+    `mask` is True where a column is observed.
+    """
+
+    weights: np.ndarray
+    offset: np.ndarray
+    noise_variance: np.ndarray
+
+    @classmethod
+    def random(
+        cls, seed: int, columns: int, latents: int, noise_variance: float
+    ) -> "LinearGaussian":
+        generator = np.random.default_rng(seed)
+        return cls(
+            generator.normal(size=(columns, latents)),
+            generator.normal(size=columns),
+            np.full(columns, noise_variance),
+        )
+
+    def simulate(self, seed: int) -> np.ndarray:
+        generator = np.random.default_rng(seed)
+        eps = generator.normal(size=self.weights.shape[1])
+        noise = generator.normal(size=self.offset.size) * np.sqrt(self.noise_variance)
+        return self.weights @ eps + self.offset + noise
+
+    def log_joint(self, eps: jax.Array, x: np.ndarray, mask: np.ndarray) -> jax.Array:
+        """log p(eps, x_O), with all constants."""
+        weights, offset, variance, values = (
+            jnp.asarray(part, eps.dtype)
+            for part in (self.weights, self.offset, self.noise_variance, x)
+        )
+        cells = (values - weights @ eps - offset) ** 2 / variance + jnp.log(2 * np.pi * variance)
+        prior = jnp.sum(eps**2) + eps.size * np.log(2 * np.pi).astype(eps.dtype)
+        return -0.5 * (jnp.sum(jnp.where(mask, cells, 0.0)) + prior)
+
+    def posterior(self, x: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and covariance of eps given x_O."""
+        weights = self.weights[mask] / self.noise_variance[mask, None]
+        covariance = np.linalg.inv(self.weights[mask].T @ weights + np.eye(weights.shape[1]))
+        return covariance @ weights.T @ (x - self.offset)[mask], covariance
+
+    def log_evidence(self, x: np.ndarray, mask: np.ndarray) -> float:
+        """log p(x_O); log p(x_U | x_O) is a difference of two."""
+        weights = self.weights[mask]
+        covariance = weights @ weights.T + np.diag(self.noise_variance[mask])
+        return float(stats.multivariate_normal.logpdf(x[mask], self.offset[mask], covariance))
+
+    def mean_field(self, x: np.ndarray, mask: np.ndarray) -> tuple[jax.Array, jax.Array]:
+        """Mean and log scale of the best diagonal Gaussian: what a perfect encoder gives."""
+        mean, covariance = self.posterior(x, mask)
+        return jnp.array(mean), jnp.array(-0.5 * np.log(np.diag(np.linalg.inv(covariance))))
+
+
+class TinyDecoder:
+    """The posterior of three latents under a small fixed network: bent, and without an answer."""
+
+    def __init__(self) -> None:
+        generator = np.random.default_rng(5)
+        self.first = generator.normal(size=(8, 3))
+        self.second = generator.normal(size=(4, 8)) / 2
+        eps = generator.normal(size=3)
+        self.x = self.second @ np.tanh(self.first @ eps) + 0.5 * generator.normal(size=4)
+
+    def log_density(self, position: jax.Array) -> jax.Array:
+        first, second, x = (
+            jnp.asarray(part, position.dtype) for part in (self.first, self.second, self.x)
+        )
+        errors = (x - second @ jnp.tanh(first @ position)) / 0.5
+        return -0.5 * (jnp.sum(errors**2) + jnp.sum(position**2))
+
+
+def gaussian(scales: tuple[float, ...]) -> Callable[[jax.Array], jax.Array]:
+    """Independent normals with these standard deviations."""
+
+    def log_density(position: jax.Array) -> jax.Array:
+        return -0.5 * jnp.sum((position / jnp.array(scales, position.dtype)) ** 2)
+
+    return log_density
+
+
+def ball(position: jax.Array) -> jax.Array:
+    """A standard normal inside radius 2; NaN outside, in value and gradient."""
+    return -0.5 * jnp.sum(position**2) + 0.0 * jnp.sqrt(4.0 - jnp.sum(position**2))
