@@ -149,7 +149,9 @@ def test_a_cell_keeps_its_digits_in_float32_wherever_it_lies(x64: None) -> None:
     [(-1e4, 1e4), (-1e4, -30.0), (30.0, 1e4), (5.0, 5.0), (1.0, 1.001), (-1e4, 0.0)],
 )
 def test_gradients_are_finite_in_the_far_tails(low: float, high: float) -> None:
-    law = lambda p: ordered_log_prob(p[0], p[1], jnp.array(low), jnp.array(high))  # noqa: E731
+    def law(p: jax.Array) -> jax.Array:
+        return ordered_log_prob(p[0], p[1], jnp.array(low), jnp.array(high))
+
     for log_scale in (-4.0, 0.0, 2.0):
         value, gradient = jax.value_and_grad(law)(jnp.array([0.5, log_scale]))
         assert np.isfinite(value)

@@ -17,6 +17,7 @@ import optax
 from jax import lax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from hhvaem.datasets.splits import train_mask
 from hhvaem.errors import InputError
 from hhvaem.model import Model, Row
 from hhvaem.objectives import Elbo, Sampler, balance, chain, elbo, importance_bound
@@ -25,8 +26,6 @@ from hhvaem.sampling.tuning import initial_log_steps
 
 # Steps in one compiled scan: often enough for a progress bar, seldom enough to cost nothing.
 CHUNK = 100
-# Share of cells hidden from a row in a step: uniform between 0 and this.
-MOST_HIDDEN = 0.99
 
 
 @dataclass(frozen=True)
@@ -355,13 +354,14 @@ def _bound_loss(
 
 def _batch(data: Data, size: int, key: PRNGKeyArray) -> Row:
     """Draw rows, and hide some of their cells and targets: a share of its own in each row."""
-    row_key, rate_key, cell_key, target_key = jax.random.split(key, 4)
+    row_key, mask_key = jax.random.split(key)
     rows = jax.random.randint(row_key, (size,), 0, data.rows)
     batch = jax.tree.map(lambda leaf: leaf[rows], data.table)
-    rate = jax.random.uniform(rate_key, (size, 1), maxval=MOST_HIDDEN)
-    shown = jax.random.uniform(cell_key, batch.mask.shape) > rate
-    target_shown = jax.random.uniform(target_key, batch.target_mask.shape) > rate
-    return batch._replace(mask=batch.mask & shown, target_mask=batch.target_mask & target_shown)
+    columns = batch.mask.shape[1]
+    shown = train_mask(mask_key, (size, columns + batch.target_mask.shape[1]))
+    return batch._replace(
+        mask=batch.mask & shown[:, :columns], target_mask=batch.target_mask & shown[:, columns:]
+    )
 
 
 def _encoder(model: Model) -> Model:

@@ -29,7 +29,7 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:  # noqa: FBT001
+def _version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"hhvaem {__version__}")
         raise typer.Exit
@@ -37,7 +37,7 @@ def _version(wanted: bool) -> None:  # noqa: FBT001
 
 @app.callback()
 def _options(
-    version: Annotated[  # noqa: FBT002
+    version: Annotated[
         bool,
         typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
     ] = False,

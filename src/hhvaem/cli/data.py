@@ -35,7 +35,7 @@ _Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")
 
 
 @data.command("list")
-def list_sets(folder: _Folder = None, as_json: _Json = False) -> None:  # noqa: FBT002
+def list_sets(folder: _Folder = None, as_json: _Json = False) -> None:
     """Show the data sets, their sizes and licences, and which are here."""
     facts = [_facts(each, folder) for each in CATALOGUE.values()]
     if as_json:
@@ -69,7 +69,7 @@ def list_sets(folder: _Folder = None, as_json: _Json = False) -> None:  # noqa: 
 def fetch_sets(
     names: Annotated[list[str], typer.Argument(metavar="NAME", help="Which data sets.")],
     folder: _Into = None,
-    as_json: _Json = False,  # noqa: FBT002
+    as_json: _Json = False,
 ) -> None:
     """Fetch data sets from their public sources, and check what came."""
     entries = [entry(name) for name in names]  # a wrong name before any download

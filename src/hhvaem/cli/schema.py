@@ -29,7 +29,7 @@ def schema(
         list[str] | None,
         typer.Option(metavar="COLUMN=KIND", help="Say what a column is; may be repeated."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,  # noqa: FBT002
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
     """Show what the columns of a table are taken for, and what will happen to each."""
     inferred = infer_schema(read_table(table), dict(_kind(each) for each in kind or []))

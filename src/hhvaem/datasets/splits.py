@@ -60,7 +60,7 @@ def test_mask(
     rows: int,
     columns: int,
     seed: int | Sequence[int],
-    rate: float = 0.5,  # noqa: PT028
+    rate: float = 0.5,  # noqa: PT028  (a mask for testing, not a test)
 ) -> Bool[np.ndarray, "rows columns"]:
     """Hide each cell with probability `rate`, independently.
 

@@ -17,9 +17,6 @@ LogDensity = Callable[[Float[Array, " dim"]], Float[Array, ""]]
 
 # Energy that a trajectory may gain before it is called divergent (Stan's figure).
 DIVERGENCE = 1000.0
-# Leapfrog steps that are written out one after another: a loop costs more than it saves when
-# the steps are few, and compilation takes too long when they are many.
-UNROLLED = 1
 
 
 class State(NamedTuple):
@@ -76,7 +73,6 @@ def leapfrog(
         (state.position, momentum),
         None,
         length=steps - 1,
-        unroll=min(max(steps - 1, 1), UNROLLED),
     )
     state = init(position + step_size * momentum, log_density_fn)
     return state, momentum + 0.5 * step_size * state.gradient
