@@ -12,9 +12,9 @@ from scipy import stats
 from hhvaem.encoding import Cells, standardised_encoding
 from hhvaem.hierarchy import Hierarchy
 from hhvaem.marginal_vae import MarginalVAEs
-from hhvaem.marginals import Direct, Marginals, cell_inputs, expected_inputs
+from hhvaem.marginals import Direct, Marginals, Outputs, cell_inputs, expected_inputs
 from hhvaem.model import Model, Row
-from hhvaem.objectives import Sampler, balance, chain, elbo, importance_bound
+from hhvaem.objectives import Sampler, balance, chain, chain_noise, elbo, importance_bound
 from hhvaem.schema import Column
 
 LEVELS = (1, 4, 2, 1, 3)
@@ -58,14 +58,14 @@ def changed(row: Row) -> Row:
 
 @eqx.filter_jit
 def everything(model: Model, row: Row, key: jax.Array) -> tuple[object, ...]:
-    seen = model.see(row, key=key)
+    seen = model.see(row, jax.random.normal(key, (5,)))
     sampler = Sampler(jnp.full((3, 7), -2.0), jnp.zeros(2))
-    end, _ = chain(model, sampler, seen, 3, with_target=True, key=key)
+    end, _ = chain(model, sampler, seen, chain_noise(key, (), 3, 7), 3, with_target=True)
     return (
         model.encode(seen),
         model.log_joint(jnp.ones(7), seen, with_target=True),
-        elbo(model, seen, key=key),
-        importance_bound(model, seen, 5, key=key),
+        elbo(model, seen, jax.random.normal(key, (7,))),
+        importance_bound(model, seen, jax.random.normal(key, (5, 7))),
         end,
     )
 
@@ -81,21 +81,20 @@ def test_hidden_cells_influence_nothing(model: Model) -> None:
 
 
 def test_observed_cells_and_targets_do_matter(model: Model) -> None:
-    row, key = some_row(), jax.random.key(1)
-    at = jnp.ones(7)
-    base = model.log_joint(at, model.see(row, key=key), with_target=True)
+    row, at = some_row(), jnp.ones(7)
+    base = model.log_joint(at, model.see(row), with_target=True)
     for part in ("cells", "target"):
         moved = row._replace(**{part: Cells(*(leaf.at[0].add(1.0) for leaf in getattr(row, part)))})
-        assert model.log_joint(at, model.see(moved, key=key), with_target=True) != base
+        assert model.log_joint(at, model.see(moved), with_target=True) != base
         assert not np.array_equal(
-            model.encode(model.see(moved, key=key)).mean, model.encode(model.see(row, key=key)).mean
+            model.encode(model.see(moved)).mean, model.encode(model.see(row)).mean
         )
 
 
 def test_the_target_can_be_left_out(model: Model) -> None:
     row = some_row()
     row = row._replace(target_mask=jnp.zeros(2, bool))
-    seen = model.see(row, key=jax.random.key(0))
+    seen = model.see(row)
     with_target = model.log_joint(jnp.ones(7), seen, with_target=True)
     without = model.log_joint(jnp.ones(7), seen, with_target=False)
     np.testing.assert_allclose(with_target, without, rtol=1e-6)
@@ -103,7 +102,7 @@ def test_the_target_can_be_left_out(model: Model) -> None:
 
 def test_with_nothing_observed_the_posterior_is_the_prior(model: Model) -> None:
     row = some_row()._replace(mask=jnp.zeros(5, bool), target_mask=jnp.zeros(2, bool))
-    seen = model.see(row, key=jax.random.key(0))
+    seen = model.see(row)
     for seed in range(3):
         position = jax.random.normal(jax.random.key(seed), (7,))
         np.testing.assert_allclose(
@@ -140,16 +139,13 @@ def test_the_reparameterised_ladder_is_the_autoregressive_one(layers: tuple[int,
 
 def test_what_is_expected_of_a_sure_law_is_the_cell() -> None:
     row = some_row()
-    outputs = np.zeros((5, 4), np.float32)
-    for j, count in enumerate(LEVELS):
+    single, many = np.zeros(3, np.float32), np.zeros((2, 4), np.float32)
+    for place, j in enumerate((0, 2, 3)):
         point = float(row.cells.point[j])
-        if count == 1:
-            outputs[j, 0] = point
-        elif count == 2:
-            outputs[j, 0] = 50 * (2 * point - 1)
-        else:
-            outputs[j, int(point)] = 50
-    expected = expected_inputs(LEVELS, jnp.asarray(outputs))
+        single[place] = point if LEVELS[j] == 1 else 50 * (2 * point - 1)
+    for place, j in enumerate((1, 4)):
+        many[place, int(row.cells.point[j])] = 50
+    expected = expected_inputs(LEVELS, Outputs(jnp.asarray(single), jnp.asarray(many)))
     np.testing.assert_allclose(expected, cell_inputs(LEVELS, row.cells), atol=1e-5)
 
 
@@ -194,18 +190,20 @@ def with_encoder(model: Model, mean: np.ndarray, scale: np.ndarray) -> Model:
     return eqx.tree_at(lambda m: m.encoder.heads[0], model, heads)
 
 
+def normals(*shape: int) -> jax.Array:
+    return jax.random.normal(jax.random.key(0), shape)
+
+
 def test_bounds_are_ordered_and_reach_the_evidence() -> None:
     model, row, weight, bias = linear_gaussian()
     evidence, mean, covariance = exact(model, row, weight, bias)
     model = with_encoder(model, mean, np.sqrt(np.diag(covariance)) * 0.8)
     seen = model.see(row)
-    keys = jax.random.split(jax.random.key(0), 4000)
-    terms = jax.jit(jax.vmap(lambda k: elbo(model, seen, key=k)))(keys)
+    terms = jax.jit(jax.vmap(lambda e: elbo(model, seen, e)))(normals(4000, 3))
     first = float((terms.log_likelihood - terms.divergence.sum(1)).mean())
     bounds = [first]
     for samples in (5, 50):
-        one = partial(importance_bound, model, seen, samples)
-        bound = jax.jit(jax.vmap(lambda key, one=one: one(key=key)))(keys)
+        bound = jax.jit(jax.vmap(partial(importance_bound, model, seen)))(normals(4000, samples, 3))
         bounds.append(float(bound.mean()))
     assert bounds[0] < bounds[1] < bounds[2] < evidence + 0.02
     assert bounds[2] == pytest.approx(evidence, abs=0.15)
@@ -217,10 +215,10 @@ def test_chains_reach_the_exact_posterior() -> None:
     model = with_encoder(model, np.zeros(3), np.ones(3))
     seen = model.see(row)
     sampler = Sampler(jnp.full((200, 3), np.log(0.2)), jnp.zeros(1))
-    keys = jax.random.split(jax.random.key(0), 10_000)
+    noise = chain_noise(jax.random.key(0), (10_000,), 200, 3)
     ends, info = jax.jit(
-        jax.vmap(lambda k: chain(model, sampler, seen, 8, with_target=False, key=k))
-    )(keys)
+        jax.vmap(lambda noise: chain(model, sampler, seen, noise, 8, with_target=False))
+    )(noise)
     draws = np.asarray(ends.position, float)
     assert info.acceptance.mean() > 0.6
     deviations = np.sqrt(np.diag(covariance))
@@ -243,7 +241,7 @@ def test_balancing_weights() -> None:
 
 def test_targets_of_several_kinds_have_laws_that_add_up(model: Model) -> None:
     row = some_row()._replace(target_mask=jnp.array([False, True]))
-    seen = model.see(row, key=jax.random.key(0))
+    seen = model.see(row)
     total = 0.0
     nothing = model.log_joint(
         jnp.ones(7),

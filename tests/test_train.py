@@ -62,8 +62,7 @@ def start(
         key = jax.random.key(seed)
         model = Model.init(marginals, targets, (4, 2), hidden=16, key=key)
         states.append(train.init(model, settings, key=key))
-    data = jax.tree.map(lambda leaf: jnp.stack([leaf] * len(seeds)), row)
-    return train.stack(states), train.Data(data, jnp.full(len(seeds), len(row.mask)))
+    return train.stack(states), train.gather([row] * len(seeds))
 
 
 @pytest.fixture(scope="module")

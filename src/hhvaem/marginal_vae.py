@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -11,15 +11,18 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from hhvaem.compiling import program
 from hhvaem.encoding import Cells, Encoding, TableMask, TableValues
 from hhvaem.errors import InputError
 from hhvaem.likelihoods import normal_log_prob
 from hhvaem.marginals import (
     Marginals,
+    Outputs,
     cell_log_prob,
     cell_sample,
     expected_inputs,
     input_widths,
+    layout,
 )
 
 WIDTH = 32
@@ -85,12 +88,10 @@ class MarginalVAEs(Marginals):
         return out[:, 0], 0.5 * out[:, 1]
 
     def features(
-        self, cells: Cells, *, key: PRNGKeyArray | None = None
+        self, cells: Cells, noise: Float[Array, " columns"] | None = None
     ) -> Float[Array, " features"]:
         mean, log_scale = self.posterior(cells)
-        if key is None:
-            return mean
-        return mean + jnp.exp(log_scale) * jax.random.normal(key, mean.shape)
+        return mean if noise is None else mean + jnp.exp(log_scale) * noise
 
     def log_prob_given_z(
         self, z: Float[Array, " columns"], cells: Cells
@@ -136,8 +137,15 @@ class MarginalVAEs(Marginals):
         z = parameters + jnp.exp(log_noise) * jax.random.normal(z_key, parameters.shape)
         return cell_sample(self.levels, self._decode(z), jnp.full_like(z, LOG_NOISE), key=x_key)
 
-    def _decode(self, z: Float[Array, " columns"]) -> Float[Array, "columns most"]:
-        return eqx.filter_vmap(lambda network, x: network(x))(self.decoders, z[:, None])
+    def _decode(self, z: Float[Array, " columns"]) -> Outputs:
+        layers: Any = self.decoders.layers  # whose biases are there
+        hidden, out = layers
+        single, many = layout(self.levels)
+        units = jax.nn.relu(hidden.weight[:, :, 0] * z[:, None] + hidden.bias)
+        return Outputs(
+            (out.weight[single, 0] * units[single]).sum(1) + out.bias[single, 0],
+            jnp.einsum("clu,cu->cl", out.weight[many], units[many]) + out.bias[many],
+        )
 
 
 class _State(NamedTuple):
@@ -214,7 +222,7 @@ def train_marginal_vaes(
     return state.networks, np.concatenate(losses)
 
 
-@eqx.filter_jit
+@program
 def _train(
     state: _State, data: _Data, batch_size: int, length: int
 ) -> tuple[_State, Float[Array, " length"]]:
@@ -226,12 +234,12 @@ def _train(
         uniform = jax.random.uniform(row_key, (len(data.counts), batch_size))
         rows = (uniform * data.counts[:, None].astype(uniform.dtype)).astype(jnp.int32)
         batch = jax.tree.map(lambda a: jnp.take_along_axis(a, rows, 1).T, data.cells)
-        keys = jax.random.split(noise_key, batch_size)
+        noise = jax.random.normal(noise_key, (batch_size, len(data.counts)))
 
         @eqx.filter_value_and_grad
         def loss(networks: MarginalVAEs) -> Float[Array, ""]:
             # Averaged over cells and summed over columns: columns do not touch each other.
-            return -jax.vmap(lambda row, k: _elbo(networks, row, k))(batch, keys).mean(0).sum()
+            return -jax.vmap(lambda row, e: _elbo(networks, row, e))(batch, noise).mean(0).sum()
 
         value, gradient = loss(networks)
         weights = eqx.filter(networks, eqx.is_array)
@@ -245,9 +253,11 @@ def _train(
     return eqx.combine(dynamic, static), losses
 
 
-def _elbo(networks: MarginalVAEs, cells: Cells, key: PRNGKeyArray) -> Float[Array, " columns"]:
+def _elbo(
+    networks: MarginalVAEs, cells: Cells, noise: Float[Array, " columns"]
+) -> Float[Array, " columns"]:
     mean, log_scale = networks.posterior(cells)
-    z = mean + jnp.exp(log_scale) * jax.random.normal(key, mean.shape)
+    z = mean + jnp.exp(log_scale) * noise
     divergence = 0.5 * (mean**2 + jnp.exp(2 * log_scale) - 1) - log_scale
     weight = np.where(np.array(networks.levels) > 1, LEVEL_KL, 1.0).astype(np.float32)
     return networks.log_prob_given_z(z, cells) - weight * divergence

@@ -8,6 +8,7 @@ whole table emits into the law of each cell.
 """
 
 import abc
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -16,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from hhvaem.encoding import Cells, Encoding, TableMask, TableValues
-from hhvaem.likelihoods import categorical_log_prob, ordered_log_prob
+from hhvaem.likelihoods import binary_log_prob, categorical_log_prob, ordered_log_prob
 
 
 class Marginals(eqx.Module):
@@ -31,9 +32,12 @@ class Marginals(eqx.Module):
 
     @abc.abstractmethod
     def features(
-        self, cells: Cells, *, key: PRNGKeyArray | None = None
+        self, cells: Cells, noise: Float[Array, " columns"] | None = None
     ) -> Float[Array, " features"]:
-        """Turn the cells of a row into the input of an encoder (a mean where `key` is None)."""
+        """Turn the cells of a row into the input of an encoder.
+
+        Where features are random, `noise` is standard normal, and None asks for their means.
+        """
 
     @abc.abstractmethod
     def log_prob(
@@ -74,6 +78,17 @@ class Marginals(eqx.Module):
         """The parameters that, with log noise 0, give each column its own distribution."""
 
 
+class Outputs(NamedTuple):
+    """What a column's law is told by its parameters.
+
+    One number of each column that is a number (its location) or has two levels (the logit of the
+    second), and of every other one a logit for each level, in rows as long as the longest needs.
+    """
+
+    single: Float[Array, " single"]
+    many: Float[Array, "many most"]
+
+
 class Direct(Marginals):
     """Cells as they are.
 
@@ -106,9 +121,9 @@ class Direct(Marginals):
         return self.log_shares
 
     def features(
-        self, cells: Cells, *, key: PRNGKeyArray | None = None
+        self, cells: Cells, noise: Float[Array, " columns"] | None = None
     ) -> Float[Array, " features"]:
-        del key  # nothing is drawn
+        del noise  # nothing is random
         return cell_inputs(self.levels, cells)
 
     def log_prob(
@@ -117,7 +132,7 @@ class Direct(Marginals):
         log_noise: Float[Array, " columns"],
         cells: Cells,
     ) -> Float[Array, " columns"]:
-        return cell_log_prob(self.levels, self._rows(parameters), log_noise, cells)
+        return cell_log_prob(self.levels, self._outputs(parameters), log_noise, cells)
 
     def reconstruction(
         self,
@@ -130,7 +145,7 @@ class Direct(Marginals):
         return self.log_prob(parameters, log_noise, cells)
 
     def expected(self, parameters: Float[Array, " parameters"]) -> Float[Array, " inputs"]:
-        return expected_inputs(self.levels, self._rows(parameters))
+        return expected_inputs(self.levels, self._outputs(parameters))
 
     def sample(
         self,
@@ -139,13 +154,15 @@ class Direct(Marginals):
         *,
         key: PRNGKeyArray,
     ) -> Float[Array, " columns"]:
-        return cell_sample(self.levels, self._rows(parameters), log_noise, key=key)
+        return cell_sample(self.levels, self._outputs(parameters), log_noise, key=key)
 
-    def _rows(self, parameters: Float[Array, " parameters"]) -> Float[Array, "columns most"]:
-        """Lay parameters out with a row for each column; what is beyond its width is not read."""
+    def _outputs(self, parameters: Float[Array, " parameters"]) -> Outputs:
         widths = np.array(self.widths)
         first = np.cumsum(widths) - widths
-        return parameters[np.minimum(first[:, None] + np.arange(widths.max()), widths.sum() - 1)]
+        single, many = layout(self.levels)
+        # What is beyond the width of a column is not read.
+        places = first[many, None] + np.arange(widths.max())
+        return Outputs(parameters[first[single]], parameters[np.minimum(places, widths.sum() - 1)])
 
 
 def input_widths(levels: tuple[int, ...]) -> tuple[int, ...]:
@@ -161,16 +178,22 @@ def cell_inputs(levels: tuple[int, ...], cells: Cells) -> Float[Array, " inputs"
     return jnp.where(np.array(levels)[column] > 2, indicator, point)
 
 
-def expected_inputs(
-    levels: tuple[int, ...], outputs: Float[Array, "columns most"]
-) -> Float[Array, " inputs"]:
+def expected_inputs(levels: tuple[int, ...], outputs: Outputs) -> Float[Array, " inputs"]:
     """Give the expectation of `cell_inputs`: of a number its location, of a level its share."""
-    column, level = _inputs(levels)
-    count = np.array(levels)
-    place = np.arange(outputs.shape[1])
-    shares = jax.nn.softmax(jnp.where(place < count[:, None], outputs, -jnp.inf), axis=1)
-    single = jnp.where(count == 2, jax.nn.sigmoid(outputs[:, 0]), outputs[:, 0])
-    return jnp.where(count[column] > 2, shares[column, level], single[column])
+    counts = np.array(levels)
+    single, many = layout(levels)
+    numbers = jnp.where(counts[single] == 2, jax.nn.sigmoid(outputs.single), outputs.single)
+    shares = jax.nn.softmax(_logits(levels, outputs), axis=1)
+    exists = np.arange(shares.shape[1]) < counts[many, None]
+    column = _inputs(levels)[0]
+    order = np.argsort(np.argsort(counts[column] > 2, kind="stable"))
+    return jnp.concatenate([numbers, shares[np.nonzero(exists)]])[order]
+
+
+def layout(levels: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Give the columns that `Outputs` has in each of its parts."""
+    counts = np.array(levels)
+    return np.flatnonzero(counts <= 2), np.flatnonzero(counts > 2)
 
 
 def _inputs(levels: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
@@ -182,53 +205,68 @@ def _inputs(levels: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
 
 def cell_log_prob(
     levels: tuple[int, ...],
-    outputs: Float[Array, "columns most"],
+    outputs: Outputs,
     log_noise: Float[Array, " columns"],
     cells: Cells,
 ) -> Float[Array, " columns"]:
     """Give the log probability of each cell: of a number by its location, of a level by logits."""
-    ordered, unordered = _parts(levels)
-    numbers = ordered_log_prob(
-        outputs[ordered, 0], log_noise[ordered], cells.low[ordered], cells.high[ordered]
-    )
-    codes = cells.point[unordered].astype(jnp.int32)
-    names = categorical_log_prob(_logits(levels, outputs), codes)
-    return jnp.concatenate([numbers, names])[np.argsort(np.concatenate([ordered, unordered]))]
+    numbers, pairs, many, order = _kinds(levels)
+    location, logit = outputs.single[numbers.place], outputs.single[pairs.place]
+    low, high, noise = (part[numbers.column] for part in (cells.low, cells.high, log_noise))
+    codes = cells.point[many.column].astype(jnp.int32)
+    parts = [
+        ordered_log_prob(location, noise, low, high),
+        binary_log_prob(logit, cells.point[pairs.column]),
+        categorical_log_prob(_logits(levels, outputs), codes),
+    ]
+    return jnp.concatenate(parts)[order]
 
 
 def cell_sample(
     levels: tuple[int, ...],
-    outputs: Float[Array, "columns most"],
+    outputs: Outputs,
     log_noise: Float[Array, " columns"],
     *,
     key: PRNGKeyArray,
 ) -> Float[Array, " columns"]:
     """Draw each cell: a latent number, or a level."""
-    ordered, unordered = _parts(levels)
-    number_key, name_key = jax.random.split(key)
-    noise = jax.random.normal(number_key, (len(ordered),))
-    numbers = outputs[ordered, 0] + jnp.exp(log_noise[ordered]) * noise
-    names = jax.random.categorical(name_key, _logits(levels, outputs)).astype(numbers.dtype)
-    return jnp.concatenate([numbers, names])[np.argsort(np.concatenate([ordered, unordered]))]
+    numbers, pairs, _, order = _kinds(levels)
+    number_key, pair_key, many_key = jax.random.split(key, 3)
+    noise = jnp.exp(log_noise[numbers.column]) * jax.random.normal(number_key, numbers.place.shape)
+    chance = jax.nn.sigmoid(outputs.single[pairs.place])
+    parts = [
+        outputs.single[numbers.place] + noise,
+        jax.random.bernoulli(pair_key, chance),
+        jax.random.categorical(many_key, _logits(levels, outputs)),
+    ]
+    return jnp.concatenate([part.astype(noise.dtype) for part in parts])[order]
 
 
-def _parts(levels: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Give the columns that are numbers, and those that are levels without order."""
-    return np.flatnonzero(np.array(levels) == 1), np.flatnonzero(np.array(levels) > 1)
+class _Kind(NamedTuple):
+    """Columns of one kind, and where `Outputs` has them."""
+
+    column: np.ndarray
+    place: np.ndarray
 
 
-def _logits(
-    levels: tuple[int, ...], outputs: Float[Array, "columns most"]
-) -> Float[Array, "unordered most_levels"]:
+def _kinds(levels: tuple[int, ...]) -> tuple[_Kind, _Kind, _Kind, np.ndarray]:
+    """Give numbers, pairs of levels, more levels; and what puts these three in order again."""
+    counts = np.array(levels)
+    single, many = layout(levels)
+    numbers, pairs = np.flatnonzero(counts[single] == 1), np.flatnonzero(counts[single] == 2)
+    kinds = (
+        _Kind(single[numbers], numbers),
+        _Kind(single[pairs], pairs),
+        _Kind(many, np.arange(many.size)),
+    )
+    return *kinds, np.argsort(np.concatenate([kind.column for kind in kinds]))
+
+
+def _logits(levels: tuple[int, ...], outputs: Outputs) -> Float[Array, "many most"]:
     """Give the logits of levels, -inf where a column has fewer than the widest one."""
-    count = np.array(levels)[_parts(levels)[1]]
-    rows = outputs[_parts(levels)[1]]
-    rows = jnp.pad(rows, ((0, 0), (0, max(2 - rows.shape[1], 0))))
-    place = np.arange(rows.shape[1])
-    # One number stands for two levels: the logit of the second against the first.
-    pair = jnp.where(place == 1, rows[:, :1], 0.0)
-    rows = jnp.where(count[:, None] == 2, pair, rows)
-    return jnp.where(place < count[:, None], rows, -jnp.inf)
+    counts = np.array(levels)[layout(levels)[1]]
+    exists = np.arange(outputs.many.shape[1]) < counts[:, None]
+    return jnp.where(exists, outputs.many, -jnp.inf)
 
 
 def marginal_log_prob(

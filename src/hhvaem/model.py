@@ -11,7 +11,7 @@ latents is written; training, sampling and scoring all use it.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -47,6 +47,10 @@ class Gaussian(NamedTuple):
 
     mean: Float[Array, " size"]
     log_scale: Float[Array, " size"]
+
+    def at(self, noise: Float[Array, " size"]) -> Float[Array, " size"]:
+        """Give the draw that standard normal noise makes."""
+        return self.mean + jnp.exp(self.log_scale) * noise
 
 
 class Encoder(eqx.Module):
@@ -140,9 +144,9 @@ class Model(eqx.Module):
             jnp.full(target_columns, LOG_NOISE),
         )
 
-    def see(self, row: Row, *, key: PRNGKeyArray | None = None) -> Seen:
-        """Draw the features of a row (their means where `key` is None)."""
-        return Seen(row, self.marginals.features(row.cells, key=key))
+    def see(self, row: Row, noise: Float[Array, " columns"] | None = None) -> Seen:
+        """Give the features of a row, drawn by standard normal `noise`, or else their means."""
+        return Seen(row, self.marginals.features(row.cells, noise))
 
     def encode(self, seen: Seen) -> Gaussian:
         """Give q(position | observed cells and targets); hidden cells do not matter."""
@@ -171,17 +175,26 @@ class Model(eqx.Module):
         self, position: Float[Array, " size"], seen: Seen, *, with_target: bool
     ) -> Float[Array, ""]:
         """Give log p(observed cells, observed targets | position)."""
+        cells, target = self.cell_log_probs(position, seen, with_target=with_target)
+        total = jnp.where(seen.row.mask, cells, 0.0).sum()
+        return total + (jnp.where(seen.row.target_mask, target, 0.0).sum() if target.size else 0.0)
+
+    def cell_log_probs(
+        self, position: Float[Array, " size"], seen: Seen, *, with_target: bool
+    ) -> tuple[Float[Array, " columns"], Float[Array, " targets"]]:
+        """Give log p(cell | position) of each cell and target, be it observed or not.
+
+        There is nothing of the targets where `with_target` is False.
+        """
         h = self.hierarchy.bottom(position)
         parameters = self.decoder(h)
         cells = self.marginals.reconstruction(
             parameters, self.log_noise, seen.row.cells, seen.features
         )
-        total = jnp.where(seen.row.mask, cells, 0.0).sum()
-        if with_target and self.targets is not None:
-            law = self.predict(h, parameters, seen.row)
-            target = self.targets.log_prob(law, self.target_log_noise, seen.row.target)
-            total += jnp.where(seen.row.target_mask, target, 0.0).sum()
-        return total
+        if not with_target or self.targets is None:
+            return cells, jnp.zeros(0)
+        law = self.predict(h, parameters, seen.row)
+        return cells, self.targets.log_prob(law, self.target_log_noise, seen.row.target)
 
     def predict(
         self, h: Float[Array, " first"], parameters: Float[Array, " parameters"], row: Row
@@ -191,10 +204,16 @@ class Model(eqx.Module):
             raise ValueError("This model has no target.")
         levels = self.marginals.levels
         shown = row.mask[_columns(input_widths(levels))]
-        known = cell_inputs(levels, row.cells)
-        filled = jnp.where(shown, known, self.marginals.expected(parameters))
-        missing = 1.0 - row.mask.astype(filled.dtype)
-        return self.predictor(jnp.concatenate([h, filled, missing]))
+        given = jnp.where(shown, cell_inputs(levels, row.cells), 0.0)
+        missing = 1.0 - row.mask.astype(given.dtype)
+        guessed = jnp.where(shown, 0.0, self.marginals.expected(parameters))
+        # relu(W [h, x-hat, missing] + b), with what is the same for all latents of a row apart:
+        # a chain then computes it once.
+        layers: Any = self.predictor.layers  # whose biases are there
+        hidden, out = layers
+        by_h, by_x, by_missing = jnp.split(hidden.weight.T, [h.size, h.size + given.size])
+        same = given @ by_x + missing @ by_missing + hidden.bias
+        return out(jax.nn.relu(same + h @ by_h + guessed @ by_x))
 
 
 def _columns(widths: tuple[int, ...]) -> np.ndarray:

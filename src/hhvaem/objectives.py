@@ -1,5 +1,6 @@
 """What training maximises, for one row; nothing is averaged here."""
 
+import math
 from typing import NamedTuple
 
 import equinox as eqx
@@ -32,14 +33,21 @@ class Sampler(NamedTuple):
     log_inflation: Float[Array, " layers"]
 
 
-def elbo(model: Model, seen: Seen, *, key: PRNGKeyArray) -> Elbo:
-    """Estimate the ELBO (equation 8) with one draw from the encoder.
+class ChainNoise(NamedTuple):
+    """What is random in a chain, all of it drawn before."""
+
+    start: Float[Array, "*rows size"]
+    moves: hmc.Noise
+
+
+def elbo(model: Model, seen: Seen, noise: Float[Array, " size"]) -> Elbo:
+    """Estimate the ELBO (equation 8) with one draw from the encoder, by standard normal noise.
 
     The divergence from the prior is exact where the prior is standard normal; without the
     reparameterisation it is that of the draw.
     """
     law = model.encode(seen)
-    position = _draw(law, key)
+    position = law.at(noise)
     log_likelihood = model.log_likelihood(position, seen, with_target=True)
     if model.hierarchy.reparameterised:
         each = 0.5 * (law.mean**2 + jnp.exp(2 * law.log_scale) - 1) - law.log_scale
@@ -49,18 +57,17 @@ def elbo(model: Model, seen: Seen, *, key: PRNGKeyArray) -> Elbo:
 
 
 def importance_bound(
-    model: Model, seen: Seen, samples: int, *, key: PRNGKeyArray
+    model: Model, seen: Seen, noise: Float[Array, "samples size"]
 ) -> Float[Array, ""]:
-    """Estimate the importance-weighted bound with `samples` draws (Burda et al. 2016)."""
+    """Estimate the importance-weighted bound with a draw for each row of noise (Burda 2016)."""
     law = model.encode(seen)
 
-    def log_weight(key: PRNGKeyArray) -> Float[Array, ""]:
-        position = _draw(law, key)
+    def log_weight(noise: Float[Array, " size"]) -> Float[Array, ""]:
+        position = law.at(noise)
         log_q = normal_log_prob(law.mean, law.log_scale, position).sum()
         return model.log_joint(position, seen, with_target=True) - log_q
 
-    log_weights = jax.vmap(log_weight)(jax.random.split(key, samples))
-    return jax.nn.logsumexp(log_weights) - jnp.log(float(samples))
+    return jax.nn.logsumexp(jax.vmap(log_weight)(noise)) - math.log(len(noise))
 
 
 def balance(
@@ -77,14 +84,26 @@ def balance(
     return lax.stop_gradient(jnp.where(progress < 1, share * progress, 1.0))
 
 
+def chain_noise(
+    key: PRNGKeyArray, shape: tuple[int, ...], transitions: int, size: int
+) -> ChainNoise:
+    """Draw the noise of as many chains as `shape` says."""
+    normal_key, uniform_key = jax.random.split(key)
+    start, momentum = jnp.split(
+        jax.random.normal(normal_key, (*shape, 1 + transitions, size)), [1], axis=-2
+    )
+    threshold = jax.random.uniform(uniform_key, (*shape, transitions))
+    return ChainNoise(start[..., 0, :], hmc.Noise(momentum, threshold))
+
+
 def chain(
     model: Model,
     sampler: Sampler,
     seen: Seen,
+    noise: ChainNoise,
     steps: int,
     *,
     with_target: bool,
-    key: PRNGKeyArray,
 ) -> tuple[hmc.State, hmc.Info]:
     """Run one chain from the inflated encoder (q^(T) of the paper).
 
@@ -94,21 +113,20 @@ def chain(
     arrays, rest = eqx.partition(model, eqx.is_array)
     model = eqx.combine(lax.stop_gradient(arrays), rest)
     law = model.encode(seen)
-    start_key, run_key = jax.random.split(key)
     log_scale = law.log_scale + sampler.log_inflation[model.hierarchy.layer_of]
-    start = _draw(Gaussian(law.mean, log_scale), start_key)
+    start = Gaussian(law.mean, log_scale).at(noise.start)
 
     def log_density(position: Float[Array, " size"]) -> Float[Array, ""]:
         return model.log_joint(position, seen, with_target=with_target)
 
-    state = hmc.init(start, log_density)
-    return hmc.run(
-        run_key, state, log_density, jnp.exp(sampler.log_steps), steps, frozen_force=True
+    return hmc.run_given(
+        noise.moves,
+        hmc.init(start, log_density),
+        log_density,
+        jnp.exp(sampler.log_steps),
+        steps,
+        frozen_force=True,
     )
-
-
-def _draw(law: Gaussian, key: PRNGKeyArray) -> Float[Array, " size"]:
-    return law.mean + jnp.exp(law.log_scale) * jax.random.normal(key, law.mean.shape)
 
 
 def _by_layer(model: Model, each: Float[Array, " size"]) -> Float[Array, " layers"]:

@@ -101,8 +101,7 @@ def test_the_frozen_derivative() -> None:
         def transition(
             positions: jax.Array, inputs: tuple[jax.Array, jax.Array, jax.Array]
         ) -> tuple[jax.Array, None]:
-            key, steps, accepted = inputs
-            noise = jax.random.normal(jax.random.split(key)[0], (3,))
+            noise, steps, accepted = inputs
             # Two copies move at once; the force is that on the second, which was not moved.
             here, momentum = positions, jnp.stack([noise, noise])
             for _ in range(STEPS):
@@ -113,7 +112,8 @@ def test_the_frozen_derivative() -> None:
 
         starts = jnp.stack([start_of(moved, key), start_of(flat, key)])
         steps = jnp.stack([step_sizes_of(moved), step_sizes_of(flat)], axis=1)
-        inputs = (jax.random.split(key, TRANSITIONS), steps, accepted)
+        noise = jax.random.normal(jax.random.split(key)[0], (TRANSITIONS, 3))
+        inputs = (noise, steps, accepted)
         return jax.lax.scan(transition, starts, inputs)[0][0]
 
     chains = (keys(), info.accepted)

@@ -113,9 +113,8 @@ def train_mask(key: Key[Array, ""], shape: tuple[int, int]) -> Bool[Array, "rows
     >>> train_mask(jax.random.key(0), (100, 14)).shape
     (100, 14)
     """
-    rate_key, cell_key = jax.random.split(key)
-    rate = jax.random.uniform(rate_key, (shape[0], 1), maxval=HIGHEST_RATE)
-    return jax.random.uniform(cell_key, shape) >= rate
+    uniform = jax.random.uniform(key, (shape[0], 1 + shape[1]))
+    return uniform[:, 1:] >= HIGHEST_RATE * uniform[:, :1]
 
 
 def check_seed(seed: int) -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 LogDensity = Callable[[Float[Array, " dim"]], Float[Array, ""]]
@@ -36,6 +37,24 @@ class Info(NamedTuple):
     energy_change: Float[Array, ""]
 
 
+class Noise(NamedTuple):
+    """What is random in a transition."""
+
+    momentum: Float[Array, "*transitions dim"]
+    threshold: Float[Array, "*transitions"]
+
+
+def draw_noise(
+    key: PRNGKeyArray, shape: tuple[int, ...], dim: int, dtype: DTypeLike = jnp.float32
+) -> Noise:
+    """Draw the noise of as many transitions as `shape` says."""
+    momentum_key, decision_key = jax.random.split(key)
+    return Noise(
+        jax.random.normal(momentum_key, (*shape, dim), dtype),
+        jax.random.uniform(decision_key, shape, dtype),
+    )
+
+
 def init(position: Float[Array, " dim"], log_density_fn: LogDensity) -> State:
     """Start a chain: one evaluation of the gradient."""
     return State(position, *jax.value_and_grad(log_density_fn)(position))
@@ -58,24 +77,19 @@ def leapfrog(
     tuple
         The state at the end and the momentum there.
     """
-    gradient_fn = jax.grad(log_density_fn)
 
     def drift_and_kick(
-        carry: tuple[Float[Array, " dim"], Float[Array, " dim"]], _: None
-    ) -> tuple[tuple[Float[Array, " dim"], Float[Array, " dim"]], None]:
-        position, momentum = carry
-        position = position + step_size * momentum
-        return (position, momentum + step_size * gradient_fn(position)), None
+        carry: tuple[State, Float[Array, " dim"]], _: None
+    ) -> tuple[tuple[State, Float[Array, " dim"]], None]:
+        state, momentum = carry
+        # The density comes with its gradient at hardly any cost, and only the last one is used:
+        # one evaluation for all steps keeps the compiled program small.
+        state = init(state.position + step_size * momentum, log_density_fn)
+        return (state, momentum + step_size * state.gradient), None
 
     momentum = momentum + 0.5 * step_size * state.gradient
-    (position, momentum), _ = lax.scan(
-        drift_and_kick,
-        (state.position, momentum),
-        None,
-        length=steps - 1,
-    )
-    state = init(position + step_size * momentum, log_density_fn)
-    return state, momentum + 0.5 * step_size * state.gradient
+    (state, momentum), _ = lax.scan(drift_and_kick, (state, momentum), length=steps)
+    return state, momentum - 0.5 * step_size * state.gradient
 
 
 def transition(
@@ -84,14 +98,16 @@ def transition(
     log_density_fn: LogDensity,
     step_size: Float[Array, " dim"],
     steps: int,
-    *,
-    frozen_force: bool = False,
 ) -> tuple[State, Info]:
     """Draw a momentum, follow it for `steps` leapfrog steps, and accept or stay.
 
     A proposal that is not finite in position, density or gradient is rejected whole; one of
     lower energy is accepted, however much lower it is. A chain that starts where the density is
     NaN stays there, and each of its transitions is divergent.
+
+    The decision is a constant, should anyone differentiate: derivatives follow the branch that
+    was taken, in reverse mode and with second derivatives of the target; one that is not finite
+    by the step size or the start counts as zero for this trajectory.
 
     Parameters
     ----------
@@ -105,46 +121,13 @@ def transition(
         A step size for each dimension.
     steps
         The number of leapfrog steps.
-    frozen_force
-        What is differentiated, should anyone differentiate; values are the same. The decision is
-        a constant either way: derivatives follow the branch that was taken. False: the full
-        derivative (in reverse mode), which needs second derivatives of the target; one that is
-        not finite by the step size or the start counts as zero for this trajectory. True: the
-        forces along the trajectory are constants (Campbell et al. 2021, and the published code),
-        and the derivative reaches the step sizes and the start through `state.position` only:
-        evaluate the target there to go on.
 
     Returns
     -------
     tuple of State and Info
     """
-    momentum_key, decision_key = jax.random.split(key)
-    momentum = jax.random.normal(momentum_key, state.position.shape, state.position.dtype)
-    start, step = (
-        lax.stop_gradient((state, step_size)) if frozen_force else _finite((state, step_size))
-    )
-    proposal, end_momentum = leapfrog(start, momentum, log_density_fn, step, steps)
-
-    # Energies decide and inform; nothing is differentiated through them.
-    before, after, end_momentum = lax.stop_gradient((state, proposal, end_momentum))
-    gain = _log_weight(after, end_momentum) - _log_weight(before, momentum)
-    finite = _all_finite(after) & ~jnp.isnan(gain)
-    gain = jnp.where(finite, gain, -jnp.inf)
-    # Capped before it is exponentiated: a large drop in energy must not overflow.
-    acceptance = jnp.exp(jnp.minimum(gain, 0.0))
-    accepted = jax.random.uniform(decision_key, dtype=gain.dtype) < acceptance
-    info = Info(acceptance, accepted, gain < -DIVERGENCE, -gain)
-
-    if not frozen_force:
-        return _choose(accepted, proposal, state), info
-    new = _choose(accepted, after, before)
-    # With constant forces a trajectory ends at q + L step p + step^2 F. Hence its derivative by
-    # the step is L p + 2 step F, and F need not be known: step^2 F is what the rest leaves.
-    slope = 2.0 * (after.position - before.position) / step - steps * momentum
-    slope = jnp.where(accepted & jnp.isfinite(slope), slope, 0.0)
-    # What is added has the value zero and the derivative wanted.
-    position = new.position + (state.position - before.position) + slope * (step_size - step)
-    return State(position, new.log_density, new.gradient), info
+    noise = draw_noise(key, (), state.position.size, state.position.dtype)
+    return _move(noise, state, log_density_fn, step_size, steps)
 
 
 def run(
@@ -160,10 +143,15 @@ def run(
 
     Parameters
     ----------
-    key, state, log_density_fn, steps, frozen_force
+    key, state, log_density_fn, steps
         As for `transition`.
     step_sizes
         A step size for each transition and dimension: the paper's matrix phi.
+    frozen_force
+        What is differentiated, should anyone differentiate; values are the same. False: as
+        `transition` says. True: the forces along the trajectories are constants (Campbell et
+        al. 2021, and the published code), and the derivative reaches the step sizes and the
+        start through `position` only: evaluate the target there to go on.
 
     Returns
     -------
@@ -185,20 +173,69 @@ def run(
     >>> bool(abs(state.position.mean()) < 0.1)
     True
     """
+    noise = draw_noise(key, (len(step_sizes),), state.position.size, state.position.dtype)
+    return run_given(noise, state, log_density_fn, step_sizes, steps, frozen_force=frozen_force)
 
-    def move(state: State, inputs: tuple[PRNGKeyArray, Float[Array, " dim"]]) -> tuple[State, Info]:
-        key, step_size = inputs
-        return transition(key, state, log_density_fn, step_size, steps, frozen_force=frozen_force)
 
-    return lax.scan(move, state, (jax.random.split(key, len(step_sizes)), step_sizes))
+def run_given(
+    noise: Noise,
+    state: State,
+    log_density_fn: LogDensity,
+    step_sizes: Float[Array, "transitions dim"],
+    steps: int,
+    *,
+    frozen_force: bool = False,
+) -> tuple[State, Info]:
+    """Do what `run` does, with noise that was drawn before.
+
+    Drawn at once for all chains of a program, it takes a fraction of the time to compile.
+    """
+
+    def move(
+        state: State, inputs: tuple[Noise, Float[Array, " dim"]]
+    ) -> tuple[State, tuple[Info, Float[Array, " dim"]]]:
+        noise, step_size = inputs
+        new, info = _move(noise, state, log_density_fn, step_size, steps)
+        # With constant forces a trajectory ends at q + L step p + step^2 F. Hence its derivative
+        # by the step is L p + 2 step F, and F need not be known: step^2 F is what the rest leaves.
+        slope = 2.0 * (new.position - state.position) / step_size - steps * noise.momentum
+        return new, (info, jnp.where(info.accepted & jnp.isfinite(slope), slope, 0.0))
+
+    if not frozen_force:
+        end, (info, _) = lax.scan(move, state, (noise, step_sizes))
+        return end, info
+    start, fixed = lax.stop_gradient((state, step_sizes))
+    # Whatever else the density depends on is a constant as well.
+    end, (info, slopes) = lax.stop_gradient(lax.scan(move, start, (noise, fixed)))
+    # What is added has the value zero and the derivative wanted.
+    position = end.position + (state.position - start.position)
+    return end._replace(position=position + (slopes * (step_sizes - fixed)).sum(0)), info
+
+
+def _move(
+    noise: Noise,
+    state: State,
+    log_density_fn: LogDensity,
+    step_size: Float[Array, " dim"],
+    steps: int,
+) -> tuple[State, Info]:
+    start, step_size = _finite((state, step_size))
+    proposal, end_momentum = leapfrog(start, noise.momentum, log_density_fn, step_size, steps)
+
+    # Energies decide and inform; nothing is differentiated through them.
+    before, after, end_momentum = lax.stop_gradient((state, proposal, end_momentum))
+    gain = _log_weight(after, end_momentum) - _log_weight(before, noise.momentum)
+    finite = _all_finite(after) & ~jnp.isnan(gain)
+    gain = jnp.where(finite, gain, -jnp.inf)
+    # Capped before it is exponentiated: a large drop in energy must not overflow.
+    acceptance = jnp.exp(jnp.minimum(gain, 0.0))
+    accepted = noise.threshold < acceptance
+    chosen = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), proposal, state)
+    return chosen, Info(acceptance, accepted, gain < -DIVERGENCE, -gain)
 
 
 def _log_weight(state: State, momentum: Float[Array, " dim"]) -> Float[Array, ""]:
     return state.log_density - 0.5 * jnp.sum(momentum**2)
-
-
-def _choose(accepted: Bool[Array, ""], proposal: State, state: State) -> State:
-    return jax.tree.map(lambda new, old: jnp.where(accepted, new, old), proposal, state)
 
 
 def _all_finite(tree: object) -> Bool[Array, ""]:

@@ -1,0 +1,73 @@
+"""Cells kept from training, and how well they are predicted: what early stopping goes by."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from hhvaem.compiling import program
+from hhvaem.model import Model, Row
+from hhvaem.steps import Data
+
+# Rows that are scored, and draws of the encoder for each.
+ROWS, DRAWS = 512, 20
+
+
+class Held(NamedTuple):
+    """Cells and targets that are observed in the table and not shown in training."""
+
+    mask: Bool[Array, "*models rows columns"]
+    target_mask: Bool[Array, "*models rows targets"]
+
+
+def hold_out(data: Data, share: float, *, key: PRNGKeyArray) -> tuple[Data, Held]:
+    """Hide a share of the observed cells and targets of each model's rows.
+
+    Examples
+    --------
+    >>> from hhvaem.encoding import Cells
+    >>> cells, mask = Cells(*[jnp.zeros((1, 1000, 3))] * 3), jnp.ones((1, 1000, 3), bool)
+    >>> data = Data(Row(cells, mask, cells, mask), jnp.array([1000]))
+    >>> shown, held = hold_out(data, 0.1, key=jax.random.key(0))
+    >>> bool((shown.table.mask ^ held.mask).all()), round(float(held.mask.mean()), 2)
+    (True, 0.1)
+    """
+    table = data.table
+    keys = jax.random.split(key)
+    mask, target_mask = (
+        jax.random.bernoulli(key, share, mask.shape) & mask
+        for key, mask in zip(keys, (table.mask, table.target_mask), strict=True)
+    )
+    shown = table._replace(mask=table.mask & ~mask, target_mask=table.target_mask & ~target_mask)
+    return data._replace(table=shown), Held(mask, target_mask)
+
+
+@program
+def held_out_score(models: Model, data: Data, held: Held) -> Float[Array, " models"]:
+    """Score each model: log p(held-out cell | shown cells) by encoder draws, averaged over cells.
+
+    Noise and rows are the same in every call, so that two scores can be compared.
+    """
+    return eqx.filter_vmap(_score)(models, data, held)
+
+
+def _score(model: Model, data: Data, held: Held) -> Float[Array, ""]:
+    row_key, key = jax.random.split(jax.random.key(0))
+    rows = jax.random.randint(row_key, (ROWS,), 0, data.rows)
+    noise = jax.random.normal(key, (ROWS, DRAWS, model.hierarchy.size))
+    table, held = jax.tree.map(lambda leaf: leaf[rows], (data.table, held))
+
+    def one(row: Row, held: Held, noise: Float[Array, "draws size"]) -> Float[Array, ""]:
+        seen = model.see(row)
+        law = model.encode(seen)
+        log_probs = jax.vmap(
+            lambda noise: model.cell_log_probs(law.at(noise), seen, with_target=True)
+        )(noise)
+        each = [jax.nn.logsumexp(part, axis=0) - jnp.log(float(DRAWS)) for part in log_probs]
+        return jnp.where(jnp.concatenate(held), jnp.concatenate(each), 0.0).sum()
+
+    totals = jax.vmap(one)(table, held, noise)
+    count = held.mask.sum() + held.target_mask.sum()
+    return totals.sum() / jnp.maximum(count, 1).astype(totals.dtype)

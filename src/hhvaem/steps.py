@@ -1,0 +1,319 @@
+"""One step of algorithm 1, of one model: `variational_step`, `hmc_step`, `inflation_step`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, NamedTuple, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jax import lax
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from hhvaem.datasets.splits import train_mask
+from hhvaem.model import Model, Row, Seen
+from hhvaem.objectives import (
+    ChainNoise,
+    Sampler,
+    balance,
+    chain,
+    chain_noise,
+    elbo,
+    importance_bound,
+)
+from hhvaem.sampling import hmc, stein
+from hhvaem.sampling.tuning import initial_log_steps
+
+# Bounds of a learned log noise: variances from exp(-7) to exp(1).
+LOG_NOISES = (-3.5, 0.5)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a model is trained; the values are the paper's for Boston.
+
+    Parameters
+    ----------
+    inference
+        What the second stage maximises: the ELBO (`gaussian`), the importance-weighted bound
+        (`importance`), or the ELBO followed by a third stage with chains (`hmc`).
+    steps, hmc_steps
+        Steps in all, and how many of them are of the third stage.
+    batch_size
+        Rows of a step.
+    learning_rate, inflation_rate, weight_decay
+        Of Adam; the decay goes into the gradient.
+    learned_noise
+        Whether each column's noise is learned with the decoder, or stays as it is.
+    warm_up
+        Steps in which the divergences of layers are balanced; none where there is one layer.
+    importance_samples
+        Draws of the importance-weighted bound.
+    transitions, leapfrog
+        Length of a chain, and leapfrog steps of a transition.
+    stein_every, stein_rows, stein_chains
+        How often the inflation is updated, and on how many rows and chains.
+    patience
+        Steps without a better score on held-out cells after which a stage ends, with the model
+        that scored best; 0 for never.
+    """
+
+    inference: Literal["gaussian", "importance", "hmc"] = "hmc"
+    steps: int = 20_000
+    hmc_steps: int = 2_000
+    batch_size: int = 100
+    learning_rate: float = 1e-3
+    inflation_rate: float = 1e-2
+    weight_decay: float = 0.0
+    learned_noise: bool = False
+    warm_up: int = 1_000
+    importance_samples: int = 5
+    transitions: int = 10
+    leapfrog: int = 5
+    stein_every: int = 10
+    stein_rows: int = 10
+    stein_chains: int = 30
+    patience: int = 0
+
+    @property
+    def second_stage(self) -> int:
+        """How many steps the second stage has."""
+        return self.steps - (self.hmc_steps if self.inference == "hmc" else 0)
+
+
+class Data(NamedTuple):
+    """Rows on the device; those from `rows` on are padding."""
+
+    table: Row
+    rows: Int[Array, ""]
+
+
+class State(NamedTuple):
+    """All that training carries from step to step."""
+
+    model: Model
+    sampler: Sampler
+    directions: Float[Array, "size size"]
+    moments: dict[str, optax.OptState]
+    step: Int[Array, ""]
+    key: PRNGKeyArray
+
+
+class Told(NamedTuple):
+    """What a step tells: its loss, the acceptance of its chains, and the SKSD where measured."""
+
+    loss: Float[Array, "*steps"]
+    acceptance: Float[Array, "*steps"]
+    stein: Float[Array, "*steps"]
+
+
+def init(model: Model, settings: Settings, *, key: PRNGKeyArray) -> State:
+    """Start the training of one model."""
+    step_key, direction_key, key = jax.random.split(key, 3)
+    size = model.hierarchy.size
+    sampler = Sampler(
+        initial_log_steps(step_key, settings.transitions, size),
+        jnp.zeros(len(model.hierarchy.layers)),
+    )
+    directions = jnp.eye(size) + 0.1 * jax.random.normal(direction_key, (size, size))
+    trained = {
+        "model": eqx.filter(model, _all_networks(model, settings)),
+        "encoder": eqx.filter(model, _encoder(model)),
+        "generative": eqx.filter(model, _generative(model, settings)),
+        "steps": sampler.log_steps,
+        "inflation": sampler.log_inflation,
+        "directions": directions,
+    }
+    moments = {name: _optimiser(name, settings).init(part) for name, part in trained.items()}
+    return State(model, sampler, directions, moments, jnp.array(0), key)
+
+
+def variational_step(state: State, data: Data, settings: Settings) -> tuple[State, Told]:
+    """Line 11: the encoder and the generative networks on the bound."""
+    key, batch_key, noise_key = jax.random.split(state.key, 3)
+    batch = _batch(state.model, data, settings.batch_size, batch_key)
+    trained, rest = eqx.partition(state.model, _all_networks(state.model, settings))
+
+    def loss(trained: Model) -> Float[Array, ""]:
+        return _bound_loss(eqx.combine(trained, rest), batch, state.step, settings, noise_key)
+
+    value, gradient = jax.value_and_grad(loss)(trained)
+    trained, moments = _update("model", trained, gradient, state.moments, settings)
+    model = _within_bounds(eqx.combine(trained, rest))
+    nan = jnp.array(jnp.nan)
+    return state._replace(model=model, moments=moments, step=state.step + 1, key=key), Told(
+        value, nan, nan
+    )
+
+
+def hmc_step(state: State, data: Data, settings: Settings) -> tuple[State, Told]:
+    """Lines 14 and 15: the encoder on the bound, generative networks and step sizes on chains."""
+    key, batch_key, noise_key, chain_key = jax.random.split(state.key, 4)
+    batch = _batch(state.model, data, settings.batch_size, batch_key)
+
+    encoder, rest = eqx.partition(state.model, _encoder(state.model))
+
+    def encoder_loss(encoder: Model) -> Float[Array, ""]:
+        return _bound_loss(eqx.combine(encoder, rest), batch, state.step, settings, noise_key)
+
+    gradient = jax.grad(encoder_loss)(encoder)
+    encoder, moments = _update("encoder", encoder, gradient, state.moments, settings)
+    model = eqx.combine(encoder, rest)
+
+    generative, rest = eqx.partition(model, _generative(model, settings))
+    shape, size = (settings.batch_size,), model.hierarchy.size
+    noise = chain_noise(chain_key, shape, settings.transitions, size)
+
+    def hmc_loss(
+        trained: tuple[Model, Float[Array, "transitions size"]],
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        model = eqx.combine(trained[0], rest)
+        sampler = Sampler(trained[1], lax.stop_gradient(state.sampler.log_inflation))
+
+        def one(seen: Seen, noise: ChainNoise) -> tuple[Float[Array, ""], Float[Array, ""]]:
+            end, info = chain(model, sampler, seen, noise, settings.leapfrog, with_target=True)
+            log_joint = model.log_joint(end.position, seen, with_target=True)
+            return -log_joint, info.acceptance.mean()
+
+        losses, acceptance = jax.vmap(one)(batch, noise)
+        return losses.mean(), acceptance.mean()
+
+    trained = (generative, state.sampler.log_steps)
+    (value, acceptance), gradient = jax.value_and_grad(hmc_loss, has_aux=True)(trained)
+    generative, moments = _update("generative", generative, gradient[0], moments, settings)
+    log_steps, moments = _update("steps", trained[1], gradient[1], moments, settings)
+    state = state._replace(
+        model=_within_bounds(eqx.combine(generative, rest)),
+        sampler=state.sampler._replace(log_steps=log_steps),
+        moments=moments,
+        step=state.step + 1,
+        key=key,
+    )
+    return state, Told(value, acceptance, jnp.array(jnp.nan))
+
+
+def inflation_step(state: State, data: Data, settings: Settings) -> tuple[State, Float[Array, ""]]:
+    """Line 16: one step of the inflation down, and of the slices' directions up, the SKSD."""
+    key, batch_key, chain_key = jax.random.split(state.key, 3)
+    model, size = state.model, state.model.hierarchy.size
+    batch = _batch(model, data, settings.stein_rows, batch_key)
+    shape = (settings.stein_rows, settings.stein_chains)
+    noise = chain_noise(chain_key, shape, settings.transitions, size)
+
+    def discrepancy(
+        learned: tuple[Float[Array, " layers"], Float[Array, "size size"]],
+    ) -> Float[Array, ""]:
+        sampler = Sampler(state.sampler.log_steps, learned[0])
+        directions = learned[1] / jnp.linalg.norm(learned[1], axis=1, keepdims=True)
+
+        def one(seen: Seen, noise: ChainNoise) -> Float[Array, ""]:
+            def end(noise: ChainNoise) -> hmc.State:
+                return chain(model, sampler, seen, noise, settings.leapfrog, with_target=True)[0]
+
+            ends = jax.vmap(end)(noise)
+            scores = lax.stop_gradient(ends.gradient)
+            bandwidths = stein.median_bandwidths(ends.position, directions)
+            return stein.sksd(
+                ends.position, scores, jnp.eye(size), directions, bandwidths, unbiased=True
+            )
+
+        return jax.vmap(one)(batch, noise).mean()
+
+    learned = (state.sampler.log_inflation, state.directions)
+    value, (down, up) = jax.value_and_grad(discrepancy)(learned)
+    inflation, moments = _update("inflation", learned[0], down, state.moments, settings)
+    directions, moments = _update("directions", learned[1], -up, moments, settings)
+    sampler = state.sampler._replace(log_inflation=inflation)
+    return state._replace(sampler=sampler, directions=directions, moments=moments, key=key), value
+
+
+def _bound_loss(
+    model: Model, batch: Seen, step: Int[Array, ""], settings: Settings, key: PRNGKeyArray
+) -> Float[Array, ""]:
+    """Give minus the bound of a batch, averaged over its rows."""
+    shape, size = (settings.batch_size,), model.hierarchy.size
+    if settings.inference == "importance":
+        noise = jax.random.normal(key, (*shape, settings.importance_samples, size))
+        return -jax.vmap(partial(importance_bound, model))(batch, noise).mean()
+    terms = jax.vmap(partial(elbo, model))(batch, jax.random.normal(key, (*shape, size)))
+    layers = model.hierarchy.layers
+    warm_up = max(settings.warm_up, 1) if len(layers) > 1 else 1
+    progress = (step + 1).astype(terms.divergence.dtype) / warm_up
+    weights = balance(terms.divergence, layers, progress)
+    return -(terms.log_likelihood - terms.divergence @ weights).mean()
+
+
+def _batch(model: Model, data: Data, size: int, key: PRNGKeyArray) -> Seen:
+    """Draw rows, hide some of their cells and targets, and see them.
+
+    Each row has a share of its own that is hidden.
+    """
+    row_key, mask_key, feature_key = jax.random.split(key, 3)
+    share = jax.random.uniform(row_key, (size,))
+    rows = (share * data.rows.astype(share.dtype)).astype(jnp.int32)
+    batch = jax.tree.map(lambda leaf: leaf[rows], data.table)
+    columns = batch.mask.shape[1]
+    shown = train_mask(mask_key, (size, columns + batch.target_mask.shape[1]))
+    batch = batch._replace(
+        mask=batch.mask & shown[:, :columns], target_mask=batch.target_mask & shown[:, columns:]
+    )
+    return jax.vmap(model.see)(batch, jax.random.normal(feature_key, (size, columns)))
+
+
+def _encoder(model: Model) -> Model:
+    """Mark the weights of the encoder."""
+    return _marked(model, lambda m: [m.encoder])
+
+
+def _generative(model: Model, settings: Settings) -> Model:
+    """Mark the weights of the prior, decoder and predictor networks, and learned noise."""
+    return _marked(model, lambda m: [m.hierarchy, m.decoder, m.predictor, *_noises(m, settings)])
+
+
+def _all_networks(model: Model, settings: Settings) -> Model:
+    return _marked(
+        model, lambda m: [m.encoder, m.hierarchy, m.decoder, m.predictor, *_noises(m, settings)]
+    )
+
+
+def _noises(model: Model, settings: Settings) -> list[Float[Array, " _"]]:
+    return [model.log_noise, model.target_log_noise] if settings.learned_noise else []
+
+
+def _marked(model: Model, parts: Callable[[Model], list[object]]) -> Model:
+    nothing = jax.tree.map(lambda _: False, model)
+    marks = [jax.tree.map(eqx.is_inexact_array, part) for part in parts(model)]
+    return eqx.tree_at(parts, nothing, marks, is_leaf=lambda leaf: leaf is None)
+
+
+def _within_bounds(model: Model) -> Model:
+    return eqx.tree_at(
+        lambda m: (m.log_noise, m.target_log_noise),
+        model,
+        replace_fn=lambda log_noise: jnp.clip(log_noise, *LOG_NOISES),
+    )
+
+
+T = TypeVar("T")
+
+
+def _update(
+    name: str, trained: T, gradient: T, moments: dict[str, optax.OptState], settings: Settings
+) -> tuple[T, dict[str, optax.OptState]]:
+    """Make one step of the optimiser of a group of parameters."""
+    # Optax raises a float to an integer step count: not for strict promotion.
+    with jax.numpy_dtype_promotion("standard"):
+        updates, moment = _optimiser(name, settings).update(gradient, moments[name], trained)
+    return eqx.apply_updates(trained, updates), {**moments, name: moment}
+
+
+def _optimiser(name: str, settings: Settings) -> optax.GradientTransformation:
+    if name in ("inflation", "directions"):
+        return optax.adam(settings.inflation_rate)
+    if name == "steps" or settings.weight_decay == 0:
+        return optax.flatten(optax.adam(settings.learning_rate))
+    decay = optax.add_decayed_weights(settings.weight_decay)
+    # All weights as one vector: one update instead of one for each array.
+    return optax.flatten(optax.chain(decay, optax.adam(settings.learning_rate)))
