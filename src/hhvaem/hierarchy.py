@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from hhvaem.likelihoods import normal_log_prob
+from hhvaem.networks import Perceptron
 
 
 class Hierarchy(eqx.Module):
@@ -25,7 +26,7 @@ class Hierarchy(eqx.Module):
 
     layers: tuple[int, ...] = eqx.field(static=True)
     reparameterised: bool = eqx.field(static=True)
-    priors: tuple[eqx.nn.MLP, ...]
+    priors: tuple[Perceptron, ...]
 
     @classmethod
     def init(
@@ -39,7 +40,7 @@ class Hierarchy(eqx.Module):
         """Make the networks that give each layer from the one above."""
         keys = jax.random.split(key, len(layers))
         priors = tuple(
-            eqx.nn.MLP(above, 2 * below, hidden, 1, jax.nn.relu, key=k)
+            Perceptron.init((above, hidden, 2 * below), key=k)
             for below, above, k in zip(layers[:-1], layers[1:], keys, strict=False)
         )
         return cls(layers, reparameterised, priors)
@@ -83,7 +84,7 @@ class Hierarchy(eqx.Module):
 
 
 def _gaussian(
-    network: eqx.nn.MLP, h: Float[Array, " above"]
+    network: Perceptron, h: Float[Array, " above"]
 ) -> tuple[Float[Array, " below"], Float[Array, " below"]]:
     mean, log_variance = jnp.split(network(h), 2)
     return mean, 0.5 * log_variance

@@ -1,17 +1,18 @@
 """The paper's column models: one small VAE for each column, trained in one compiled program."""
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
-from hhvaem.compiling import program
+from hhvaem.compiling import many_steps, padded_length, program
 from hhvaem.encoding import Cells, Encoding, TableMask, TableValues
 from hhvaem.errors import InputError
 from hhvaem.likelihoods import normal_log_prob
@@ -24,6 +25,7 @@ from hhvaem.marginals import (
     input_widths,
     layout,
 )
+from hhvaem.networks import Perceptron
 
 WIDTH = 32
 LOG_NOISE = 0.5 * math.log(0.1)
@@ -42,8 +44,8 @@ class MarginalVAEs(Marginals):
     cell is the integral of p(x | z) over the normal z.
     """
 
-    encoders: eqx.nn.MLP
-    decoders: eqx.nn.MLP
+    encoders: Perceptron
+    decoders: Perceptron
 
     @classmethod
     def init(cls, levels: tuple[int, ...], *, key: PRNGKeyArray) -> "MarginalVAEs":
@@ -51,11 +53,11 @@ class MarginalVAEs(Marginals):
         inputs = np.array(input_widths(levels)) + 1
         most = int(inputs.max())
 
-        def networks(key: PRNGKeyArray) -> tuple[eqx.nn.MLP, eqx.nn.MLP]:
+        def networks(key: PRNGKeyArray) -> tuple[Perceptron, Perceptron]:
             up, down = jax.random.split(key)
             return (
-                eqx.nn.MLP(most, 2, WIDTH, 1, jax.nn.relu, key=up),
-                eqx.nn.MLP(1, most - 1, WIDTH, 1, jax.nn.relu, key=down),
+                Perceptron.init((most, WIDTH, 2), key=up),
+                Perceptron.init((1, WIDTH, most - 1), key=down),
             )
 
         encoders, decoders = eqx.filter_vmap(networks)(jax.random.split(key, len(levels)))
@@ -138,13 +140,13 @@ class MarginalVAEs(Marginals):
         return cell_sample(self.levels, self._decode(z), jnp.full_like(z, LOG_NOISE), key=x_key)
 
     def _decode(self, z: Float[Array, " columns"]) -> Outputs:
-        layers: Any = self.decoders.layers  # whose biases are there
-        hidden, out = layers
+        hidden, out = self.decoders.layers
         single, many = layout(self.levels)
-        units = jax.nn.relu(hidden.weight[:, :, 0] * z[:, None] + hidden.bias)
+        units = jax.nn.relu(hidden.weight[:, 0] * z[:, None] + hidden.bias)
+        # One number of a column is a sum of products: quicker than a tiny matrix each.
         return Outputs(
-            (out.weight[single, 0] * units[single]).sum(1) + out.bias[single, 0],
-            jnp.einsum("clu,cu->cl", out.weight[many], units[many]) + out.bias[many],
+            (out.weight[single, :, 0] * units[single]).sum(1) + out.bias[single, 0],
+            jnp.einsum("cul,cu->cl", out.weight[many], units[many]) + out.bias[many],
         )
 
 
@@ -194,43 +196,78 @@ def train_marginal_vaes(
     marginals, losses
         The trained VAEs, and the loss of each step, averaged over columns.
     """
+    networks, losses = train_many_marginal_vaes(
+        [(encoding, values, mask)],
+        keys=key[None],
+        steps=steps,
+        batch_size=batch_size,
+        progress=progress,
+    )
+    arrays, rest = eqx.partition(networks, eqx.is_array)
+    return eqx.combine(jax.tree.map(lambda leaf: leaf[0], arrays), rest), losses[0]
+
+
+def train_many_marginal_vaes(
+    tables: Sequence[tuple[Encoding, TableValues, TableMask]],
+    *,
+    keys: Key[Array, " tables"],
+    steps: int = 1000,
+    batch_size: int = 100,
+    progress: Callable[[int, float], None] | None = None,
+) -> tuple[MarginalVAEs, Float[np.ndarray, "tables steps"]]:
+    """Train the marginal VAEs of several tables of the same columns in one program.
+
+    As `train_marginal_vaes`, with an encoding, values and mask of each table, such as the
+    training folds of one. The VAEs have a leading axis of tables on every array.
+    """
     if steps < 1 or batch_size < 1:
         raise InputError("Training takes at least one step and one cell per step.")
-    if not mask.any(0).all():
-        raise InputError(
-            f"Column {int(np.flatnonzero(~mask.any(0))[0])} has no observed cell to train on."
-        )
-    start, key = jax.random.split(key)
-    order = np.argsort(~mask, axis=0, kind="stable")
-    cells = jax.tree.map(
-        lambda a: jnp.take_along_axis(a, order, 0).T, encoding.encode(values, mask)
-    )
-    data = _Data(cells, jnp.asarray(mask.sum(0), jnp.int32))
-    networks = MarginalVAEs.init(encoding.levels, key=start)
-    state = _State(networks, _optimiser().init(eqx.filter(networks, eqx.is_array)), key)
-    losses: list[Float[np.ndarray, " chunk"]] = []
+    for _, _, mask in tables:
+        if not mask.any(0).all():
+            raise InputError(
+                f"Column {int(np.flatnonzero(~mask.any(0))[0])} has no observed cell to train on."
+            )
+    length = padded_length(max(len(mask) for _, _, mask in tables))
+    data = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(_data(*t, length) for t in tables))
+    levels = tables[0][0].levels
+    state = eqx.filter_vmap(lambda key: _init(levels, key))(keys)
+    losses: list[Float[np.ndarray, "tables chunk"]] = []
     for done in range(0, steps, CHUNK):
-        length = min(CHUNK, steps - done)
-        state, chunk = _train(state, data, batch_size, length)
-        losses.append(np.asarray(chunk))
+        size = min(CHUNK, steps - done)
+        state, chunk = _train(state, data, batch_size, jnp.array(size))
+        losses.append(np.asarray(chunk)[:, :size])
         if not np.isfinite(losses[-1]).all():
             raise InputError(
                 f"Training the column models failed: the loss was not finite after {done} steps."
             )
         if progress is not None:
-            progress(done + length, float(losses[-1][-1]))
-    return state.networks, np.concatenate(losses)
+            progress(done + size, float(losses[-1][:, -1].mean()))
+    return state.networks, np.concatenate(losses, axis=1)
+
+
+def _init(levels: tuple[int, ...], key: PRNGKeyArray) -> _State:
+    start, key = jax.random.split(key)
+    networks = MarginalVAEs.init(levels, key=start)
+    return _State(networks, _optimiser().init(eqx.filter(networks, eqx.is_array)), key)
+
+
+def _data(encoding: Encoding, values: TableValues, mask: TableMask, length: int) -> _Data:
+    order = np.argsort(~mask, axis=0, kind="stable")
+
+    def columns(part: Array) -> Array:
+        sorted_ = np.take_along_axis(np.asarray(part), order, 0).T
+        return jnp.asarray(np.pad(sorted_, ((0, 0), (0, length - len(mask)))))
+
+    cells = Cells(*map(columns, encoding.encode(values, mask)))
+    return _Data(cells, jnp.asarray(mask.sum(0), jnp.int32))
 
 
 @program
 def _train(
-    state: _State, data: _Data, batch_size: int, length: int
-) -> tuple[_State, Float[Array, " length"]]:
-    dynamic, static = eqx.partition(state, eqx.is_array)
-
-    def step(dynamic: _State, _: None) -> tuple[_State, Float[Array, ""]]:
-        networks, moments, key = eqx.combine(dynamic, static)
-        key, row_key, noise_key = jax.random.split(key, 3)
+    states: _State, data: _Data, batch_size: int, length: Int[Array, ""]
+) -> tuple[_State, Float[Array, "tables chunk"]]:
+    def one(state: _State, data: _Data) -> tuple[_State, Float[Array, ""]]:
+        key, row_key, noise_key = jax.random.split(state.key, 3)
         uniform = jax.random.uniform(row_key, (len(data.counts), batch_size))
         rows = (uniform * data.counts[:, None].astype(uniform.dtype)).astype(jnp.int32)
         batch = jax.tree.map(lambda a: jnp.take_along_axis(a, rows, 1).T, data.cells)
@@ -239,18 +276,18 @@ def _train(
         @eqx.filter_value_and_grad
         def loss(networks: MarginalVAEs) -> Float[Array, ""]:
             # Averaged over cells and summed over columns: columns do not touch each other.
-            return -jax.vmap(lambda row, e: _elbo(networks, row, e))(batch, noise).mean(0).sum()
+            return -jax.vmap(partial(_elbo, networks))(batch, noise).mean(0).sum()
 
-        value, gradient = loss(networks)
-        weights = eqx.filter(networks, eqx.is_array)
+        value, gradient = loss(state.networks)
+        weights = eqx.filter(state.networks, eqx.is_array)
         # Optax raises a float to an integer step count: not for strict promotion.
         with jax.numpy_dtype_promotion("standard"):
-            updates, moments = _optimiser().update(gradient, moments, weights)
-        state = _State(eqx.apply_updates(networks, updates), moments, key)
-        return eqx.filter(state, eqx.is_array), value / len(data.counts)
+            updates, moments = _optimiser().update(gradient, state.moments, weights)
+        networks = eqx.apply_updates(state.networks, updates)
+        return _State(networks, moments, key), value / len(data.counts)
 
-    dynamic, losses = jax.lax.scan(step, dynamic, length=length)
-    return eqx.combine(dynamic, static), losses
+    nothing = jnp.full((len(data.counts), CHUNK), jnp.nan)
+    return many_steps(lambda s, d, lift: lift(one)(s, d), states, data, length, nothing)
 
 
 def _elbo(

@@ -11,7 +11,7 @@ latents is written; training, sampling and scoring all use it.
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -22,6 +22,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from hhvaem.encoding import Cells
 from hhvaem.hierarchy import Hierarchy
 from hhvaem.marginals import Direct, Marginals, cell_inputs, input_widths
+from hhvaem.networks import Dense, Perceptron
 
 LOG_NOISE = 0.5 * math.log(0.1)
 
@@ -56,9 +57,9 @@ class Gaussian(NamedTuple):
 class Encoder(eqx.Module):
     """Bottom-up: r_1 = f(x), r_{l+1} = relu(W r_l); each r_l gives the normal law of eps_l."""
 
-    first: eqx.nn.MLP | eqx.nn.Linear
-    upward: tuple[eqx.nn.Linear, ...]
-    heads: tuple[eqx.nn.Linear, ...]
+    first: Perceptron
+    upward: tuple[Dense, ...]
+    heads: tuple[Dense, ...]
 
     @classmethod
     def init(
@@ -66,14 +67,11 @@ class Encoder(eqx.Module):
     ) -> "Encoder":
         """Make the networks; a single layer has one hidden layer of units, more have one more."""
         first_key, *keys = jax.random.split(key, 2 * len(layers))
-        first: eqx.nn.MLP | eqx.nn.Linear
-        if len(layers) > 1:
-            first = eqx.nn.MLP(inputs, hidden, hidden, 1, jax.nn.relu, key=first_key)
-        else:
-            first = eqx.nn.Linear(inputs, hidden, key=first_key)
-        upward = tuple(eqx.nn.Linear(hidden, hidden, key=k) for k in keys[: len(layers) - 1])
+        sizes = (inputs, hidden) if len(layers) == 1 else (inputs, hidden, hidden)
+        first = Perceptron.init(sizes, key=first_key)
+        upward = tuple(Dense.init(hidden, hidden, key=k) for k in keys[: len(layers) - 1])
         heads = tuple(
-            eqx.nn.Linear(hidden, 2 * size, key=k)
+            Dense.init(hidden, 2 * size, key=k)
             for size, k in zip(layers, keys[len(layers) - 1 :], strict=True)
         )
         return cls(first, upward, heads)
@@ -105,8 +103,8 @@ class Model(eqx.Module):
     targets: Direct | None
     hierarchy: Hierarchy
     encoder: Encoder
-    decoder: eqx.nn.MLP
-    predictor: eqx.nn.MLP | None
+    decoder: Perceptron
+    predictor: Perceptron | None
     log_noise: Float[Array, " columns"]
     target_log_noise: Float[Array, " targets"]
 
@@ -130,15 +128,14 @@ class Model(eqx.Module):
         predictor = None
         if targets is not None:
             known = sum(input_widths(marginals.levels))
-            predictor = eqx.nn.MLP(
-                layers[0] + known + columns, target_widths, hidden, 1, jax.nn.relu, key=keys[3]
-            )
+            sizes = (layers[0] + known + columns, hidden, target_widths)
+            predictor = Perceptron.init(sizes, key=keys[3])
         return cls(
             marginals,
             targets,
             Hierarchy.init(layers, hidden, reparameterised=reparameterised, key=keys[0]),
             Encoder.init(encoder_inputs, layers, hidden, key=keys[1]),
-            eqx.nn.MLP(layers[0], widths, hidden, 1, jax.nn.relu, key=keys[2]),
+            Perceptron.init((layers[0], hidden, widths), key=keys[2]),
             predictor,
             jnp.full(columns, LOG_NOISE),
             jnp.full(target_columns, LOG_NOISE),
@@ -209,9 +206,8 @@ class Model(eqx.Module):
         guessed = jnp.where(shown, 0.0, self.marginals.expected(parameters))
         # relu(W [h, x-hat, missing] + b), with what is the same for all latents of a row apart:
         # a chain then computes it once.
-        layers: Any = self.predictor.layers  # whose biases are there
-        hidden, out = layers
-        by_h, by_x, by_missing = jnp.split(hidden.weight.T, [h.size, h.size + given.size])
+        hidden, out = self.predictor.layers
+        by_h, by_x, by_missing = jnp.split(hidden.weight, [h.size, h.size + given.size])
         same = given @ by_x + missing @ by_missing + hidden.bias
         return out(jax.nn.relu(same + h @ by_h + guessed @ by_x))
 

@@ -21,7 +21,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from hhvaem.checks import check_training
-from hhvaem.compiling import program
+from hhvaem.compiling import Lift, many_steps, padded_length, program
 from hhvaem.errors import InputError
 from hhvaem.held_out import Held, held_out_score
 from hhvaem.model import Row
@@ -42,9 +42,6 @@ __all__ = ["Data", "History", "Progress", "Settings", "State", "gather", "init",
 # Steps between two looks at the loss: often enough for a progress bar, seldom enough to cost
 # nothing.
 CHUNK = 100
-# Tables are padded to one of these many rows for each doubling of their length, so that one of
-# a few rows more or less compiles nothing new.
-BUCKETS = 4
 
 
 class Progress(NamedTuple):
@@ -74,9 +71,7 @@ class _Best(NamedTuple):
 
 def gather(tables: Sequence[Row]) -> Data:
     """Put the rows of each model along a leading axis, all padded to the same length."""
-    longest = max(len(table.mask) for table in tables)
-    unit = 2.0 ** np.floor(np.log2(max(longest, BUCKETS) / BUCKETS))
-    length = int(np.ceil(longest / unit) * unit)
+    length = padded_length(max(len(table.mask) for table in tables))
 
     def padded(leaf: Array) -> Array:
         return jnp.pad(leaf, [(0, length - len(leaf)), *[(0, 0)] * (leaf.ndim - 1)])
@@ -186,17 +181,17 @@ def train(
 def _second_stage(
     states: State, data: Data, settings: Settings, length: Int[Array, ""]
 ) -> tuple[State, Told]:
-    def step(states: State, data: Data, lift: _Lift) -> tuple[State, Told]:
+    def step(states: State, data: Data, lift: Lift) -> tuple[State, Told]:
         return lift(partial(variational_step, settings=settings))(states, data)
 
-    return _loop(step, states, data, length)
+    return many_steps(step, states, data, length, _nothing_told(states))
 
 
 @program
 def _third_stage(
     states: State, data: Data, settings: Settings, length: Int[Array, ""]
 ) -> tuple[State, Told]:
-    def step(states: State, data: Data, lift: _Lift) -> tuple[State, Told]:
+    def step(states: State, data: Data, lift: Lift) -> tuple[State, Told]:
         states, told = lift(partial(hmc_step, settings=settings))(states, data)
         arrays, rest = eqx.partition(states, eqx.is_array)
 
@@ -210,41 +205,12 @@ def _third_stage(
         arrays, discrepancy = lax.cond(due, inflate, lambda arrays: (arrays, told.stein), arrays)
         return eqx.combine(arrays, rest), told._replace(stein=discrepancy)
 
-    return _loop(step, states, data, length)
+    return many_steps(step, states, data, length, _nothing_told(states))
 
 
-_Lift = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-
-def _loop(
-    step: Callable[[State, Data, _Lift], tuple[State, Told]],
-    states: State,
-    data: Data,
-    length: Int[Array, ""],
-) -> tuple[State, Told]:
-    """Make `length` steps, at most `CHUNK`, of each model; one program serves all lengths.
-
-    An accelerator makes a step of all models at once. A processor takes one model after the
-    other: it is busy with one, and its products of matrices are slower with an axis of models.
-    """
-    arrays, rest = eqx.partition(states, eqx.is_array)
-
-    def steps(arrays: State, data: Data, lift: _Lift) -> tuple[State, Told]:
-        def body(i: Int[Array, ""], carry: tuple[State, Told]) -> tuple[State, Told]:
-            states, latest = step(eqx.combine(carry[0], rest), data, lift)
-            told = jax.tree.map(lambda all_, one: all_.at[..., i].set(one), carry[1], latest)
-            return eqx.filter(states, eqx.is_array), told
-
-        nothing = jnp.full((*data.rows.shape, CHUNK), jnp.nan)
-        return lax.fori_loop(0, length, body, (arrays, Told(nothing, nothing, nothing)))
-
-    if jax.default_backend() == "cpu":
-        arrays, told = lax.map(
-            lambda each: steps(each[0], each[1], lambda step: step), (arrays, data)
-        )
-    else:
-        arrays, told = steps(arrays, data, eqx.filter_vmap)
-    return eqx.combine(arrays, rest), told
+def _nothing_told(states: State) -> Told:
+    nothing = jnp.full((len(states.step), CHUNK), jnp.nan)
+    return Told(nothing, nothing, nothing)
 
 
 def _compile_ahead(states: State, data: Data, settings: Settings) -> Future[Any]:

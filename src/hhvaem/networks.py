@@ -1,0 +1,49 @@
+"""Networks on one example."""
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, Float, PRNGKeyArray
+
+
+class Dense(eqx.Module):
+    """A linear map with an offset.
+
+    Inputs come first in `weight`: mapped over rows, that is one product of matrices, where
+    `weight @ x` would be one and two transpositions.
+    """
+
+    weight: Float[Array, "inputs outputs"]
+    bias: Float[Array, " outputs"]
+
+    @classmethod
+    def init(cls, inputs: int, outputs: int, *, key: PRNGKeyArray) -> "Dense":
+        """Draw weights and offsets from a uniform law up to 1 / sqrt(inputs)."""
+        most = inputs**-0.5
+        weight_key, bias_key = jax.random.split(key)
+        return cls(
+            jax.random.uniform(weight_key, (inputs, outputs), minval=-most, maxval=most),
+            jax.random.uniform(bias_key, (outputs,), minval=-most, maxval=most),
+        )
+
+    def __call__(self, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
+        return x @ self.weight + self.bias
+
+
+class Perceptron(eqx.Module):
+    """Linear maps with rectifiers between them."""
+
+    layers: tuple[Dense, ...]
+
+    @classmethod
+    def init(cls, sizes: Sequence[int], *, key: PRNGKeyArray) -> "Perceptron":
+        """Make an untrained network from the sizes of its input, hidden layers and output."""
+        keys = jax.random.split(key, len(sizes) - 1)
+        shapes = zip(sizes[:-1], sizes[1:], keys, strict=True)
+        return cls(tuple(Dense.init(n, m, key=k) for n, m, k in shapes))
+
+    def __call__(self, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
+        for layer in self.layers[:-1]:
+            x = jax.nn.relu(layer(x))
+        return self.layers[-1](x)
