@@ -55,8 +55,8 @@ def the_folds(table: str, models: int) -> list[Fold]:
     return [take_fold(dataset, plans[i // 10], i % 10) for i in range(models)]
 
 
-def stage_one(folds: list[Fold], published: Published) -> tuple[MarginalVAEs, list[float], float]:
-    """Train the column models; give when each chunk of steps was done, too."""
+def stage_one(folds: list[Fold], published: Published) -> tuple[MarginalVAEs, list[float]]:
+    """Train the column models; give the seconds of each chunk of steps, too."""
     started = time.perf_counter()
     moments: list[float] = []
     marginals, _ = train_many_marginal_vaes(
@@ -66,27 +66,32 @@ def stage_one(folds: list[Fold], published: Published) -> tuple[MarginalVAEs, li
         batch_size=published.batch_size,
         progress=lambda *_: moments.append(time.perf_counter() - started),
     )
-    return marginals, np.diff([0.0, *moments]).tolist(), time.perf_counter() - started
+    return marginals, np.diff([0.0, *moments]).tolist()
 
 
-@eqx.filter_jit
+@program
 def untrained(
-    marginals: MarginalVAEs, targets: Direct, published: Published, models: int
+    levels: tuple[int, ...], targets: Direct, published: Published, models: int
 ) -> train.State:
-    def one(marginals: MarginalVAEs, targets: Direct, key: Array) -> train.State:
-        model_key, key = jax.random.split(key)
+    def one(targets: Direct, key: Array) -> train.State:
+        column_key, model_key, key = jax.random.split(key, 3)
+        marginals = MarginalVAEs.init(levels, key=column_key)
         model = Model.init(marginals, targets, published.two_layers, key=model_key)
         return train.init(model, published.settings(), key=key)
 
-    return eqx.filter_vmap(one)(marginals, targets, jax.random.split(jax.random.key(1), models))
+    return eqx.filter_vmap(one)(targets, jax.random.split(jax.random.key(1), models))
 
 
-def start(folds: list[Fold], published: Published) -> tuple[train.State, train.Data, list[float]]:
-    marginals, chunks, _ = stage_one(folds, published)
+def start(folds: list[Fold], published: Published) -> tuple[train.State, train.Data]:
+    """Give models with nothing trained yet, and their data."""
     laws = [Direct.fit(f.targets.encoding, f.targets.values, f.targets.mask) for f in folds]
-    targets = jax.tree.map(lambda *leaves: jnp.stack(leaves), *laws)
-    states = untrained(marginals, targets, published, len(folds))
-    return states, train.gather([fold.train for fold in folds]), chunks
+    targets = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *laws)
+    states = untrained(folds[0].inputs.encoding.levels, targets, published, len(folds))
+    return states, train.gather([fold.train for fold in folds])
+
+
+def with_columns(states: train.State, marginals: MarginalVAEs) -> train.State:
+    return states._replace(model=eqx.tree_at(lambda m: m.marginals, states.model, marginals))
 
 
 def median_seconds(run: Callable[[], object]) -> float:
@@ -106,7 +111,10 @@ def measure(table: str, models: int) -> Record:
     published = PUBLISHED[table]
     settings = published.settings()
     record: Record = {"table": table, "models": models, "sgemm_gflops": sgemm_gflops()}
-    states, data, chunks = start(the_folds(table, models), published)
+    folds = the_folds(table, models)
+    states, data = start(folds, published)
+    marginals, chunks = stage_one(folds, published)
+    states = with_columns(states, marginals)
     usual = statistics.median(chunks)
     record["stage1_s"] = usual * published.marginal_steps / CHUNK
     compile_s = chunks[0] - usual
@@ -201,9 +209,12 @@ def whole(table: str, models: int) -> Record:
     folds = the_folds(table, models)
     published = PUBLISHED[table]
     started = time.perf_counter()
-    states, data, _ = start(folds, published)
+    states, data = start(folds, published)
+    ahead = train.compile_ahead(states, data, published.settings())
+    marginals, _ = stage_one(folds, published)
     prepared = time.perf_counter() - started
-    _, history = train.train(states, data, published.settings())
+    states = with_columns(states, marginals)
+    _, history = train.train(states, data, published.settings(), ahead=ahead)
     seconds = time.perf_counter() - started
     return {
         "table": table,

@@ -228,9 +228,11 @@ def train_many_marginal_vaes(
                 f"Column {int(np.flatnonzero(~mask.any(0))[0])} has no observed cell to train on."
             )
     length = padded_length(max(len(mask) for _, _, mask in tables))
-    data = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(_data(*t, length) for t in tables))
-    levels = tables[0][0].levels
-    state = eqx.filter_vmap(lambda key: _init(levels, key))(keys)
+    # Stacked by NumPy, as nothing is then compiled for another number or length of tables.
+    parts = (_data(*table, length) for table in tables)
+    cells, counts = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *parts)
+    data = _Data(Cells(*cells), counts)
+    state = _init(tables[0][0].levels, keys)
     losses: list[Float[np.ndarray, "tables chunk"]] = []
     for done in range(0, steps, CHUNK):
         size = min(CHUNK, steps - done)
@@ -245,21 +247,27 @@ def train_many_marginal_vaes(
     return state.networks, np.concatenate(losses, axis=1)
 
 
-def _init(levels: tuple[int, ...], key: PRNGKeyArray) -> _State:
-    start, key = jax.random.split(key)
-    networks = MarginalVAEs.init(levels, key=start)
-    return _State(networks, _optimiser().init(eqx.filter(networks, eqx.is_array)), key)
+@program
+def _init(levels: tuple[int, ...], keys: Key[Array, " tables"]) -> _State:
+    def one(key: PRNGKeyArray) -> _State:
+        start, key = jax.random.split(key)
+        networks = MarginalVAEs.init(levels, key=start)
+        return _State(networks, _optimiser().init(eqx.filter(networks, eqx.is_array)), key)
+
+    return eqx.filter_vmap(one)(keys)
 
 
-def _data(encoding: Encoding, values: TableValues, mask: TableMask, length: int) -> _Data:
+def _data(
+    encoding: Encoding, values: TableValues, mask: TableMask, length: int
+) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
+    """Give what `_Data` of one table has, still on the host."""
     order = np.argsort(~mask, axis=0, kind="stable")
 
-    def columns(part: Array) -> Array:
-        sorted_ = np.take_along_axis(np.asarray(part), order, 0).T
-        return jnp.asarray(np.pad(sorted_, ((0, 0), (0, length - len(mask)))))
+    def columns(part: Array) -> np.ndarray:
+        ordered = np.take_along_axis(np.asarray(part), order, 0).T
+        return np.pad(ordered, ((0, 0), (0, length - len(mask))))
 
-    cells = Cells(*map(columns, encoding.encode(values, mask)))
-    return _Data(cells, jnp.asarray(mask.sum(0), jnp.int32))
+    return tuple(map(columns, encoding.encode(values, mask))), mask.sum(0).astype(np.int32)
 
 
 @program
