@@ -82,12 +82,15 @@ def untrained(
     return eqx.filter_vmap(one)(targets, jax.random.split(jax.random.key(1), models))
 
 
-def start(folds: list[Fold], published: Published) -> tuple[train.State, train.Data]:
-    """Give models with nothing trained yet, and their data."""
+def start(folds: list[Fold], published: Published) -> train.State:
+    """Give models with nothing trained yet."""
     laws = [Direct.fit(f.targets.encoding, f.targets.values, f.targets.mask) for f in folds]
     targets = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *laws)
-    states = untrained(folds[0].inputs.encoding.levels, targets, published, len(folds))
-    return states, train.gather([fold.train for fold in folds])
+    return untrained(folds[0].inputs.encoding.levels, targets, published, len(folds))
+
+
+def gathered(folds: list[Fold]) -> train.Data:
+    return train.gather([fold.train for fold in folds])
 
 
 def with_columns(states: train.State, marginals: MarginalVAEs) -> train.State:
@@ -112,7 +115,7 @@ def measure(table: str, models: int) -> Record:
     settings = published.settings()
     record: Record = {"table": table, "models": models, "sgemm_gflops": sgemm_gflops()}
     folds = the_folds(table, models)
-    states, data = start(folds, published)
+    states, data = start(folds, published), gathered(folds)
     marginals, chunks = stage_one(folds, published)
     states = with_columns(states, marginals)
     usual = statistics.median(chunks)
@@ -209,7 +212,7 @@ def whole(table: str, models: int) -> Record:
     folds = the_folds(table, models)
     published = PUBLISHED[table]
     started = time.perf_counter()
-    states, data = start(folds, published)
+    states, data = start(folds, published), gathered(folds)
     ahead = train.compile_ahead(states, data, published.settings())
     marginals, _ = stage_one(folds, published)
     prepared = time.perf_counter() - started

@@ -137,8 +137,8 @@ class Model(eqx.Module):
             Encoder.init(encoder_inputs, layers, hidden, key=keys[1]),
             Perceptron.init((layers[0], hidden, widths), key=keys[2]),
             predictor,
-            jnp.full(columns, LOG_NOISE),
-            jnp.full(target_columns, LOG_NOISE),
+            jnp.full(columns, LOG_NOISE, jnp.float32),
+            jnp.full(target_columns, LOG_NOISE, jnp.float32),
         )
 
     def see(self, row: Row, noise: Float[Array, " columns"] | None = None) -> Seen:

@@ -21,11 +21,8 @@ class Dense(eqx.Module):
     def init(cls, inputs: int, outputs: int, *, key: PRNGKeyArray) -> "Dense":
         """Draw weights and offsets from a uniform law up to 1 / sqrt(inputs)."""
         most = inputs**-0.5
-        weight_key, bias_key = jax.random.split(key)
-        return cls(
-            jax.random.uniform(weight_key, (inputs, outputs), minval=-most, maxval=most),
-            jax.random.uniform(bias_key, (outputs,), minval=-most, maxval=most),
-        )
+        both = jax.random.uniform(key, (inputs + 1, outputs), minval=-most, maxval=most)
+        return cls(both[:-1], both[-1])
 
     def __call__(self, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
         return x @ self.weight + self.bias

@@ -127,7 +127,7 @@ def init(model: Model, settings: Settings, *, key: PRNGKeyArray) -> State:
         "directions": directions,
     }
     moments = {name: _optimiser(name, settings).init(part) for name, part in trained.items()}
-    return State(model, sampler, directions, moments, jnp.array(0), key)
+    return State(model, sampler, directions, moments, jnp.zeros((), jnp.int32), key)
 
 
 def variational_step(state: State, data: Data, settings: Settings) -> tuple[State, Told]:

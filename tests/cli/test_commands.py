@@ -40,7 +40,7 @@ def refused(*arguments: str, cwd: Path | None = None) -> str:
 def test_help_names_every_command() -> None:
     shown = hhvaem("--help")
     assert shown.returncode == 0
-    for command in ("demo", "schema", "data"):
+    for command in ("demo", "schema", "data", "paper"):
         assert command in shown.stdout
 
 

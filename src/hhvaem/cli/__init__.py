@@ -14,6 +14,7 @@ from rich.markup import escape
 from hhvaem import __version__
 from hhvaem.cli.data import data
 from hhvaem.cli.demo import demo
+from hhvaem.cli.paper import paper
 from hhvaem.cli.schema import in_options, schema
 from hhvaem.containers import printable
 from hhvaem.errors import InputError, TableWarning
@@ -48,6 +49,7 @@ def _options(
 app.command()(demo)
 app.command()(schema)
 app.add_typer(data, name="data")
+app.add_typer(paper, name="paper")
 
 
 def main() -> None:

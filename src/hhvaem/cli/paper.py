@@ -1,0 +1,10 @@
+"""`hhvaem paper`: the paper's experiments, run and drawn."""
+
+import typer
+
+from hhvaem.cli.reparam import reparam
+from hhvaem.cli.toys import toys
+
+paper = typer.Typer(help="The experiments of the paper, run and drawn.", no_args_is_help=True)
+paper.command()(toys)
+paper.command()(reparam)

@@ -1,0 +1,87 @@
+"""`hhvaem paper reparam`: chains with and without the reparameterisation of the latents."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from hhvaem.cli.places import Out, Results, prepare
+
+if TYPE_CHECKING:
+    from hhvaem import train
+
+
+def reparam(
+    out: Out = Path("paper"),
+    results: Results = None,
+    steps: Annotated[
+        int, typer.Option(min=20, help="Training steps, the last tenth of them with chains.")
+    ] = 20_000,
+    seeds: Annotated[int, typer.Option(min=1, help="Models of each variant.")] = 3,
+) -> None:
+    """Train HH-VAEM on Boston with and without the reparameterisation, and draw what chains do."""
+    results = results or out / "reparam.json"
+    prepare(out, results)
+    # Here, so that other commands start without JAX and matplotlib.
+    from hhvaem.paper import records
+    from hhvaem.paper import reparam as variants
+
+    console = Console()
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[told]}"),
+        TimeRemainingColumn(),
+        console=console,
+    ) as progress:
+        bars = {
+            name: progress.add_task(name.capitalize(), total=steps, told="")
+            for name in variants.VARIANTS
+        }
+
+        def tell(name: str, now: "train.Progress") -> None:
+            told = f"{now.step}/{steps} steps, loss {now.loss:.2f}"
+            if now.stage == 3:
+                told += f", acceptance {now.acceptance:.2f}"
+            progress.update(bars[name], completed=now.step, told=told)
+
+        found = variants.experiment(steps=steps, seeds=seeds, tell=tell)
+    results.write_text(records.to_json(found))
+    variants.draw(found).savefig(out / "reparam.png", dpi=130)
+    console.print(f"\nAt the end of training (mean of {seeds} seeds):\n")
+    console.print(_ends(found))
+    console.print(f"\nIn [bold]{out}[/]: reparam.png; all numbers in [bold]{results}[/].")
+
+
+def _ends(found: dict[str, Any]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("model", no_wrap=True)
+    for name in (
+        "acceptance",
+        "in the other's coordinates",
+        "log p(x_U|x_O), chains",
+        "log p(x_U|x_O), encoder",
+        "scales of p(h_1|h_2)",
+    ):
+        table.add_column(name, justify="right", min_width=11)
+    for name, variant in found["variants"].items():
+        chains, encoders = variant["chains"], variant["encoders"]
+
+        def end(values: list[list[float]]) -> float:
+            return float(np.mean([each[-1] for each in values]))
+
+        low, _, high = np.mean([each[-1] for each in encoders["prior_scale"]], axis=0)
+        table.add_row(
+            name,
+            f"{end(chains['acceptance']):.2f}",
+            f"{end(chains['switched_acceptance']):.2f}",
+            f"{end(chains['joint']):.3f}",
+            f"{end(encoders['joint']):.3f}",
+            f"{low:.2g}-{high:.2g}",
+        )
+    return table

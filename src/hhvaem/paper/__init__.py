@@ -1,0 +1,1 @@
+"""The experiments and figures of the paper, a module for each."""
