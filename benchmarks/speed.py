@@ -33,11 +33,18 @@ from hhvaem import __version__, train
 from hhvaem.compiling import program
 from hhvaem.datasets import load
 from hhvaem.datasets.work import plan
-from hhvaem.marginal_vae import CHUNK, MarginalVAEs, train_many_marginal_vaes
-from hhvaem.marginals import Direct
+from hhvaem.marginal_vae import CHUNK, MarginalVAEs
 from hhvaem.model import Model, Row
 from hhvaem.objectives import ChainNoise, chain, chain_noise
-from hhvaem.paper.folds import PUBLISHED, Fold, Published, take_fold
+from hhvaem.paper.folds import (
+    PUBLISHED,
+    Fold,
+    Published,
+    stage_one,
+    take_fold,
+    target_laws,
+    untrained,
+)
 
 ROOT = Path(__file__).parents[1]
 RESULTS, DOCS = ROOT / "results" / "speed.json", ROOT / "docs" / "speed.md"
@@ -55,38 +62,26 @@ def the_folds(table: str, models: int) -> list[Fold]:
     return [take_fold(dataset, plans[i // 10], i % 10) for i in range(models)]
 
 
-def stage_one(folds: list[Fold], published: Published) -> tuple[MarginalVAEs, list[float]]:
+def columns(folds: list[Fold], published: Published) -> tuple[MarginalVAEs, list[float]]:
     """Train the column models; give the seconds of each chunk of steps, too."""
     started = time.perf_counter()
     moments: list[float] = []
-    marginals, _ = train_many_marginal_vaes(
-        [(fold.inputs.encoding, fold.inputs.values, fold.inputs.mask) for fold in folds],
+    (marginals, _) = stage_one(
+        folds,
+        published,
         keys=jax.random.split(jax.random.key(0), len(folds)),
-        steps=published.marginal_steps,
-        batch_size=published.batch_size,
         progress=lambda *_: moments.append(time.perf_counter() - started),
     )
     return marginals, np.diff([0.0, *moments]).tolist()
 
 
-@program
-def untrained(
-    levels: tuple[int, ...], targets: Direct, published: Published, models: int
-) -> train.State:
-    def one(targets: Direct, key: Array) -> train.State:
-        column_key, model_key, key = jax.random.split(key, 3)
-        marginals = MarginalVAEs.init(levels, key=column_key)
-        model = Model.init(marginals, targets, published.two_layers, key=model_key)
-        return train.init(model, published.settings(), key=key)
-
-    return eqx.filter_vmap(one)(targets, jax.random.split(jax.random.key(1), models))
-
-
 def start(folds: list[Fold], published: Published) -> train.State:
-    """Give models with nothing trained yet."""
-    laws = [Direct.fit(f.targets.encoding, f.targets.values, f.targets.mask) for f in folds]
-    targets = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *laws)
-    return untrained(folds[0].inputs.encoding.levels, targets, published, len(folds))
+    """Give models with nothing trained yet, columns neither."""
+    keys = jax.random.split(jax.random.key(1), len(folds))
+    levels = folds[0].inputs.encoding.levels
+    blank = eqx.filter_vmap(lambda key: MarginalVAEs.init(levels, key=key))(keys)
+    settings = published.settings()
+    return untrained((blank, target_laws(folds)), published.two_layers, settings, keys=keys)
 
 
 def gathered(folds: list[Fold]) -> train.Data:
@@ -116,7 +111,7 @@ def measure(table: str, models: int) -> Record:
     record: Record = {"table": table, "models": models, "sgemm_gflops": sgemm_gflops()}
     folds = the_folds(table, models)
     states, data = start(folds, published), gathered(folds)
-    marginals, chunks = stage_one(folds, published)
+    marginals, chunks = columns(folds, published)
     states = with_columns(states, marginals)
     usual = statistics.median(chunks)
     record["stage1_s"] = usual * published.marginal_steps / CHUNK
@@ -186,7 +181,7 @@ def filling(states: train.State, data: train.Data, settings: train.Settings) -> 
         record[f"rows_per_s_{chains}"] = count / seconds
     record["gradients_per_s"] = record["rows_per_s_1000"] * 1000 * evaluations
 
-    @jax.jit
+    @jax.jit  # for its costs only
     def gradients(positions: Float[Array, "rows size"]) -> Float[Array, "rows size"]:
         def one(position: Float[Array, " size"], row: Row) -> Float[Array, " size"]:
             seen = model.see(row)
@@ -202,8 +197,8 @@ def filling(states: train.State, data: train.Data, settings: train.Settings) -> 
 def sgemm_gflops(size: int = 4096) -> float:
     """Give the rate at which this machine multiplies large matrices of float32."""
     matrix = jax.random.normal(jax.random.key(0), (size, size))
-    # Full float32, as nothing else is asked of the products that are compared with it.
-    multiply = jax.jit(lambda a: jnp.matmul(a, a))
+    # Of full float32, like the products that are compared with it.
+    multiply = jax.jit(lambda a: jnp.matmul(a, a, precision="highest"))
     return 2e-9 * size**3 / median_seconds(lambda: multiply(matrix))
 
 
@@ -214,7 +209,7 @@ def whole(table: str, models: int) -> Record:
     started = time.perf_counter()
     states, data = start(folds, published), gathered(folds)
     ahead = train.compile_ahead(states, data, published.settings())
-    marginals, _ = stage_one(folds, published)
+    marginals, _ = columns(folds, published)
     prepared = time.perf_counter() - started
     states = with_columns(states, marginals)
     _, history = train.train(states, data, published.settings(), ahead=ahead)

@@ -1,6 +1,7 @@
 """How programs are compiled, and how loops over the steps of many models are written."""
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import equinox as eqx
@@ -25,9 +26,19 @@ LENGTHS = 4
 
 
 def program(function: Callable[P, T]) -> Callable[P, T]:
-    """Compile a function, with arrays as its inputs and all else as constants."""
+    """Compile a function, with arrays as its inputs and all else as constants.
+
+    Products are of full float32, also where an accelerator would round their factors to fewer
+    digits: a chain accepts by differences of energies, and they would be lost in that noise.
+    """
+
+    @wraps(function)
+    def precise(*args: P.args, **kwargs: P.kwargs) -> T:
+        with jax.default_matmul_precision("highest"):
+            return function(*args, **kwargs)
+
     jit: Any = eqx.filter_jit  # whose stubs leave out what it hands on to jax.jit
-    return jit(function, compiler_options=OPTIONS)
+    return jit(precise, compiler_options=OPTIONS)
 
 
 def padded_length(rows: int) -> int:

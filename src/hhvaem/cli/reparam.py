@@ -55,20 +55,19 @@ def reparam(
     variants.draw(found).savefig(out / "reparam.png", dpi=130)
     console.print(f"\nAt the end of training (mean of {seeds} seeds):\n")
     console.print(_ends(found))
+    console.print(
+        "\nSwitched: acceptance of the same model in the other's coordinates. Chains, encoder: "
+        "log p(x_U | x_O) of the test rows by draws of either, nats per hidden cell. Scales: "
+        "standard deviations of p(h_1 | h_2), 5 to 95 %."
+    )
     console.print(f"\nIn [bold]{out}[/]: reparam.png; all numbers in [bold]{results}[/].")
 
 
 def _ends(found: dict[str, Any]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     table.add_column("model", no_wrap=True)
-    for name in (
-        "acceptance",
-        "in the other's coordinates",
-        "log p(x_U|x_O), chains",
-        "log p(x_U|x_O), encoder",
-        "scales of p(h_1|h_2)",
-    ):
-        table.add_column(name, justify="right", min_width=11)
+    for name in ("acceptance", "switched", "chains", "encoder", "scales"):
+        table.add_column(name, justify="right", no_wrap=True)
     for name, variant in found["variants"].items():
         chains, encoders = variant["chains"], variant["encoders"]
 

@@ -1,6 +1,6 @@
 """From one of the paper's tables and a fold to what training takes, with the paper's settings."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -152,7 +152,11 @@ def take_fold(dataset: Dataset, work: Work, number: int) -> Fold:
 
 
 def stage_one(
-    folds: Sequence[Fold], published: Published, *, keys: Key[Array, " folds"]
+    folds: Sequence[Fold],
+    published: Published,
+    *,
+    keys: Key[Array, " folds"],
+    progress: Callable[[int, float], None] | None = None,
 ) -> tuple[MarginalVAEs, Direct]:
     """Train the column models of several folds of a table at once.
 
@@ -163,9 +167,15 @@ def stage_one(
         keys=keys,
         steps=published.marginal_steps,
         batch_size=published.batch_size,
+        progress=progress,
     )
+    return marginals, target_laws(folds)
+
+
+def target_laws(folds: Sequence[Fold]) -> Direct:
+    """Give the laws of the targets, which are not trained, with a leading axis of folds."""
     laws = [Direct.fit(f.targets.encoding, f.targets.values, f.targets.mask) for f in folds]
-    return marginals, jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *laws)
+    return jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *laws)
 
 
 @program
