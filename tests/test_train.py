@@ -1,110 +1,66 @@
 """Stages 2 and 3: each improves its own objective, many models are one by one, nothing is lost."""
 
 import dataclasses
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from clinic_training import (
+    SMALL,
+    assert_same,
+    clinic_data,
+    clinic_rows,
+    compiled,
+    first_fit,
+    fit,
+    start,
+    trained,
+)
 
 from hhvaem import train
-from hhvaem.encoding import gaussianised_encoding, standardised_encoding
+from hhvaem.compiling import padded_length
+from hhvaem.encoding import Cells
 from hhvaem.errors import InputError
-from hhvaem.example import clinic
-from hhvaem.inference import infer_schema
 from hhvaem.marginals import Direct
-from hhvaem.model import Model, Row
-from hhvaem.table import encode
+from hhvaem.model import LOG_NOISE, Model, Row
+from hhvaem.steps import LOG_NOISES
 
-SMALL = train.Settings(
-    steps=300,
-    hmc_steps=100,
-    batch_size=32,
-    warm_up=50,
-    transitions=3,
-    leapfrog=3,
-    stein_rows=3,
-    stein_chains=8,
-    learning_rate=3e-3,
-)
-TARGET = "diabetic"
+SECOND = SMALL.second_stage
 
 
-@pytest.fixture(scope="module")
-def clinic_rows() -> tuple[Direct, Direct, Row]:
-    table = clinic(300)
-    schema = infer_schema(table)
-    values, mask = encode(table, schema)
-    target = np.array([column.name == TARGET for column in schema.modelled])
-    columns = [c for c in schema.modelled if c.name != TARGET]
-    encoding = gaussianised_encoding(columns, values[:, ~target], mask[:, ~target])
-    goal = standardised_encoding([schema[TARGET]], values[:, target], mask[:, target])
-    row = Row(
-        encoding.encode(values[:, ~target], mask[:, ~target]),
-        jnp.asarray(mask[:, ~target]),
-        goal.encode(values[:, target], mask[:, target]),
-        jnp.asarray(mask[:, target]),
-    )
-    return (
-        Direct.fit(encoding, values[:, ~target], mask[:, ~target]),
-        Direct.fit(goal, values[:, target], mask[:, target]),
-        row,
-    )
+def test_each_stage_improves_its_own_objective() -> None:
+    history = trained()[1]
+    assert history.loss.shape == (2, 600)
+    second, third = history.loss[:, SMALL.warm_up : SECOND], history.loss[:, SECOND:]
+    assert (second[:, -40:].mean(1) < second[:, :40].mean(1) - 1).all()
+    assert (third[:, -40:].mean(1) < third[:, :10].mean(1) - 0.5).all()
+    assert np.isnan(history.acceptance[:, :SECOND]).all()
+    assert (history.acceptance[:, SECOND:] > 0.3).all()
 
 
-def start(
-    clinic_rows: tuple[Direct, Direct, Row], settings: train.Settings, seeds: tuple[int, ...]
-) -> tuple[train.State, train.Data]:
-    marginals, targets, row = clinic_rows
-    states = []
-    for seed in seeds:
-        key = jax.random.key(seed)
-        model = Model.init(marginals, targets, (4, 2), hidden=16, key=key)
-        states.append(train.init(model, settings, key=key))
-    return train.stack(states), train.gather([row] * len(seeds))
+def test_the_stein_discrepancy_is_measured_every_tenth_step() -> None:
+    states, history = trained()
+    for told in history.stein:
+        np.testing.assert_array_equal(np.flatnonzero(np.isfinite(told)), np.arange(409, 600, 10))
+    assert (np.asarray(states.sampler.log_inflation) != 0).all()
 
 
-@pytest.fixture(scope="module")
-def trained(clinic_rows: tuple[Direct, Direct, Row]) -> tuple[train.State, train.History]:
-    return train.train(*start(clinic_rows, SMALL, (0, 1)), SMALL)
+def test_what_is_not_trained_is_not_touched() -> None:
+    after, before = trained()[0].model, start().model
+    assert_same(after.marginals, before.marginals)
+    assert_same(after.targets, before.targets)
+    for noise in (after.log_noise, after.target_log_noise):
+        np.testing.assert_array_equal(noise, np.float32(LOG_NOISE))
 
 
-def test_each_stage_improves_its_own_objective(
-    trained: tuple[train.State, train.History],
-) -> None:
-    history = trained[1]
-    assert history.loss.shape == (2, 300)
-    second, third = history.loss[:, 60:200], history.loss[:, 200:]
-    assert (second[:, -40:].mean(1) < second[:, :20].mean(1)).all()
-    assert (third[:, -30:].mean(1) < third[:, :10].mean(1)).all()
-    assert np.isnan(history.acceptance[:, :200]).all()
-    assert (history.acceptance[:, 200:] > 0.3).all()
-
-
-def test_the_stein_discrepancy_is_measured_every_tenth_step(
-    trained: tuple[train.State, train.History],
-) -> None:
-    measured = np.isfinite(trained[1].stein[0])
-    np.testing.assert_array_equal(np.flatnonzero(measured), np.arange(209, 300, 10))
-    assert (np.asarray(trained[0].sampler.log_inflation) != 0).all()
-
-
-def test_the_column_models_are_not_touched(
-    clinic_rows: tuple[Direct, Direct, Row], trained: tuple[train.State, train.History]
-) -> None:
-    after = train.unstack(trained[0], 0).model
-    np.testing.assert_array_equal(after.marginals.base, clinic_rows[0].base)
-    np.testing.assert_array_equal(after.log_noise, after.log_noise[0])
-
-
-def test_many_models_at_once_are_the_models_one_by_one(
-    clinic_rows: tuple[Direct, Direct, Row],
-) -> None:
-    short = dataclasses.replace(SMALL, steps=30, hmc_steps=10)
-    together, _ = train.train(*start(clinic_rows, short, (0, 1)), short)
+@pytest.mark.parametrize("until", [SECOND, pytest.param(SMALL.steps, marks=pytest.mark.slow)])
+def test_many_models_at_once_are_the_models_one_by_one(until: int) -> None:
+    together, _ = fit(start(), clinic_data(), until=until)
     for i, seed in enumerate((0, 1)):
-        alone, _ = train.train(*start(clinic_rows, short, (seed,)), short)
+        alone, _ = train.train(start(seeds=(seed,)), clinic_data(1), SMALL, until=until)
         pairs = zip(
             jax.tree.leaves(eqx.filter(train.unstack(together, i).model, eqx.is_array)),
             jax.tree.leaves(eqx.filter(train.unstack(alone, 0).model, eqx.is_array)),
@@ -114,31 +70,151 @@ def test_many_models_at_once_are_the_models_one_by_one(
             np.testing.assert_allclose(one, other, rtol=2e-3, atol=2e-4)
 
 
+def test_each_stage_is_compiled_once() -> None:
+    """Compiled in a thread while the second stage runs, the third one is the program then used."""
+    names = first_fit()[2]
+    assert sum("_second_stage" in name for name in names) == 1
+    assert sum("_third_stage" in name for name in names) == 1
+
+
+@pytest.mark.parametrize("rows", [(300, 300), (290, 271)])
+def test_a_second_fit_compiles_nothing(rows: tuple[int, int]) -> None:
+    """Nor do a few rows less, or another patience."""
+    row, states = clinic_rows()[2], start(seeds=(2, 3))
+    tables = [jax.tree.map(lambda leaf, n=n: np.asarray(leaf)[:n], row) for n in rows]
+    trained()
+    with compiled() as names:
+        data = train.gather(tables)
+        _, history = train.train(states, data, SMALL)
+        train.compile_ahead(states, data, dataclasses.replace(SMALL, patience=7)).result()
+    assert names == []
+    assert history.loss.shape == (2, 600)
+
+
+def test_tables_are_padded_without_a_program() -> None:
+    tables = []
+    for rows in (13, 7):
+        cells = np.arange(3.0 * rows, dtype=np.float32).reshape(rows, 3) + 1
+        tables.append(Row(Cells(cells, -cells, 2 * cells), cells > 4, Cells(*[cells[:, :1]] * 3),
+                          np.ones((rows, 1), bool)))  # fmt: skip
+    with compiled() as names:
+        data = train.gather(tables)
+    assert names == []
+    assert data.table.mask.shape == (2, padded_length(13), 3)
+    np.testing.assert_array_equal(data.rows, [13, 7])
+    for i, table in enumerate(tables):
+        rows = len(table.mask)
+        hidden = table._replace(
+            cells=Cells(*(np.where(table.mask, part, 0) for part in table.cells))
+        )
+        together = jax.tree.map(lambda leaf, i=i: leaf[i], data.table)
+        assert_same(jax.tree.map(lambda leaf, n=rows: leaf[:n], together), hidden)
+        assert not any(np.asarray(leaf)[rows:].any() for leaf in jax.tree.leaves(together))
+
+
+def spoilt(table: Row, cells: np.ndarray, target: np.ndarray) -> Row:
+    """Put NaN and extremes into the low, high and points of some cells and targets."""
+
+    def spoil(part: Cells, where: np.ndarray) -> Cells:
+        bad = (np.nan, np.inf, -1e30)
+        return Cells(*(jnp.where(where, b, leaf) for b, leaf in zip(bad, part, strict=True)))
+
+    return table._replace(cells=spoil(table.cells, cells), target=spoil(table.target, target))
+
+
+def test_hidden_cells_and_padding_influence_nothing() -> None:
+    row = clinic_rows()[2]
+    data = train.gather([spoilt(row, ~row.mask, ~row.target_mask)] * 2)
+    cells, target = np.zeros(data.table.mask.shape, bool), np.zeros((2, 320, 1), bool)
+    cells[:, 300:] = target[:, 300:] = True
+    table = spoilt(data.table, cells, target)
+    table = table._replace(mask=table.mask | cells, target_mask=table.target_mask | target)
+    assert_same(fit(start(), data._replace(table=table)), trained())
+
+
 @pytest.mark.parametrize("inference", ["gaussian", "importance"])
-def test_without_chains_there_is_no_third_stage(
-    clinic_rows: tuple[Direct, Direct, Row], inference: str
-) -> None:
-    settings = dataclasses.replace(SMALL, inference=inference, steps=120)
-    told = []
-    states, history = train.train(
-        *start(clinic_rows, settings, (0,)), settings, progress=told.append
-    )
-    assert [(each.stage, each.step) for each in told] == [(2, 100), (2, 120)]
+def test_without_chains_there_is_no_third_stage(inference: str) -> None:
+    settings = dataclasses.replace(SMALL, inference=inference, steps=220)
+    told: list[train.Progress] = []
+    with compiled() as names:
+        states, history = train.train(
+            start(settings), clinic_data(), settings, progress=told.append
+        )
+    assert not any("_third_stage" in name for name in names)
+    assert [(each.stage, each.step) for each in told] == [(2, 100), (2, 200), (2, 220)]
     assert np.isnan(history.acceptance).all()
-    assert history.loss[0, -30:].mean() < history.loss[0, :10].mean()
+    assert (history.loss[:, -30:].mean(1) < history.loss[:, :10].mean(1)).all()
     np.testing.assert_array_equal(states.sampler.log_inflation, 0.0)
 
 
-def test_the_same_key_gives_the_same_model(clinic_rows: tuple[Direct, Direct, Row]) -> None:
-    short = dataclasses.replace(SMALL, inference="gaussian", steps=20)
+def test_a_program_that_cannot_be_compiled_is_heard_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Uncompilable:
+        def lower(self, *_: Any) -> "Uncompilable":
+            return self
+
+        def compile(self) -> None:
+            raise MemoryError("too large")
+
+    data = clinic_data()
+    trained()
+    monkeypatch.setattr(train, "_third_stage", Uncompilable())
+    for ahead in (None, train.compile_ahead(start(), data, SMALL)):
+        told: list[train.Progress] = []
+        with pytest.raises(MemoryError, match="too large"):
+            fit(start(), data, ahead=ahead, progress=told.append)
+        assert told[-1].step == SECOND
+    # Nothing of it is asked for where training ends before.
+    fit(start(), data, until=SECOND)
+
+
+def test_the_same_key_gives_the_same_model() -> None:
     first, second, other = (
-        train.train(*start(clinic_rows, short, (seed,)), short)[1].loss for seed in (3, 3, 4)
+        fit(start(seeds=seeds), clinic_data(), until=100) for seeds in ((3, 4), (3, 4), (5, 6))
     )
-    np.testing.assert_array_equal(first, second)
-    assert not np.array_equal(first, other)
+    assert_same(first, second)
+    assert not np.array_equal(first[1].loss, other[1].loss)
 
 
-def test_a_loss_that_is_not_finite_is_refused(clinic_rows: tuple[Direct, Direct, Row]) -> None:
-    settings = dataclasses.replace(SMALL, inference="gaussian", steps=20, learning_rate=1e30)
-    with pytest.raises(InputError, match="not finite"):
-        train.train(*start(clinic_rows, settings, (0,)), settings)
+def test_a_loss_that_is_not_finite_is_refused() -> None:
+    states = start()
+    huge = jax.tree.map(lambda leaf: 1e30 * leaf, states.model.decoder)
+    states = eqx.tree_at(lambda s: s.model.decoder, states, huge)
+    with pytest.raises(InputError, match="the loss was not finite at step 100; lower the learning"):
+        fit(states, clinic_data())
+
+
+def test_weights_that_the_last_step_ruined_are_not_given_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    second_stage = train._second_stage
+
+    def ruined(*args: Any) -> tuple[train.State, Any]:
+        states, told = second_stage(*args)
+        bias = states.model.decoder.layers[0].bias.at[1, 2].set(jnp.nan)
+        return eqx.tree_at(lambda s: s.model.decoder.layers[0].bias, states, bias), told
+
+    trained()
+    monkeypatch.setattr(train, "_second_stage", ruined)
+    with pytest.raises(InputError, match="Training failed: the loss was not finite at step 100"):
+        fit(start(), clinic_data(), until=100)
+
+
+def test_noise_is_learned_within_its_bounds() -> None:
+    """A table with noise that is known and a column without any; one with too much of it."""
+    settings = train.Settings(
+        inference="gaussian", steps=1000, learning_rate=1e-2, learned_noise=True
+    )
+    rng = np.random.default_rng(0)
+    noises = np.array([0.4, 0.5, 0.7, 0.0])
+    known = rng.normal(size=(500, 1)) * [1.0, -1.0, 0.8, 0.0] + noises * rng.normal(size=(500, 4))
+    rows, states = [], []
+    for seed, table in enumerate((known, 5 * rng.normal(size=(500, 4)))):
+        x, key = table.astype(np.float32), jax.random.key(seed)
+        rows.append(Row(Cells(x, x, x), x == x, Cells(*[x[:, :0]] * 3), x[:, :0] == 0))
+        model = Model.init(Direct((1,) * 4, jnp.zeros(4)), None, (1,), hidden=8, key=key)
+        states.append(train.init(model, settings, key=key))
+    after, _ = train.train(train.stack(states), train.gather(rows), settings)
+    learned = np.asarray(after.model.log_noise)
+    np.testing.assert_allclose(np.exp(learned[0, :3]), noises[:3], rtol=0.25)
+    assert learned[0, 3] == LOG_NOISES[0]
+    np.testing.assert_array_equal(learned[1], LOG_NOISES[1])

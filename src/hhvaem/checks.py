@@ -1,5 +1,9 @@
 """What cannot be trained on is refused before training starts."""
 
+import math
+from numbers import Integral, Real
+
+import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
@@ -8,11 +12,12 @@ from hhvaem.held_out import Held
 from hhvaem.model import Model
 from hhvaem.steps import Data, Settings
 
-_POSITIVE = (
-    "steps", "batch_size", "learning_rate", "inflation_rate", "importance_samples",
-    "transitions", "leapfrog", "stein_every", "stein_rows",
-)  # fmt: skip
-_NOT_NEGATIVE = ("hmc_steps", "weight_decay", "warm_up", "patience")
+# The least that each count may be.
+_COUNTS = {
+    "steps": 1, "hmc_steps": 0, "batch_size": 1, "warm_up": 0, "importance_samples": 1,
+    "transitions": 1, "leapfrog": 1, "stein_every": 1, "stein_rows": 1, "stein_chains": 2,
+    "patience": 0,
+}  # fmt: skip
 
 
 def check_training(models: Model, data: Data, settings: Settings, held: Held | None) -> None:
@@ -22,26 +27,30 @@ def check_training(models: Model, data: Data, settings: Settings, held: Held | N
     ------
     InputError
         Where a setting is out of range, a table has too few rows, nothing observed, a cell that
-        is not finite, a column without an observed cell, or a target with one class.
+        is not finite, a column without an observed cell, or a target with one class; or where
+        there is nothing to stop early by.
     """
     check_settings(settings)
     if settings.patience and held is None:
         raise InputError("Early stopping needs held-out cells: use hold_out, or set patience=0.")
-    table = data.table
-    parts = [("Column", table.cells, table.mask, models.marginals.levels)]
-    if models.targets is not None:
-        parts.append(("Target", table.target, table.target_mask, models.targets.levels))
+    table = jax.tree.map(np.asarray, data.table)
+    shown = (table.mask, table.target_mask)
+    hidden = tuple(map(np.zeros_like, shown) if held is None else map(np.asarray, held))
+    levels = (models.marginals.levels, () if models.targets is None else models.targets.levels)
     for i, rows in enumerate(np.asarray(data.rows).tolist()):
+        if not any(mask[i, :rows].any() for mask in shown):
+            raise InputError("No row has an observed cell; there is nothing to learn from.")
         if settings.batch_size > rows:
             raise InputError(
                 f"batch_size={settings.batch_size} is more than the {rows} rows of the table; "
                 "lower it."
             )
-        if not any(np.asarray(mask[i, :rows]).any() for _, _, mask, _ in parts):
-            raise InputError("No row has an observed cell; there is nothing to learn from.")
-        for what, cells, mask, levels in parts:
-            values = np.stack([np.asarray(part[i, :rows]) for part in cells])
-            _check_columns(what, values, np.asarray(mask[i, :rows]), levels)
+        if settings.patience and not any(mask[i, :rows].any() for mask in hidden):
+            raise InputError("No cell is held out to stop early by; hold out more of them.")
+        for j, (what, cells) in enumerate([("Column", table.cells), ("Target", table.target)]):
+            # What is held out is scored, and part of the table.
+            mask = (shown[j] | hidden[j])[i, :rows]
+            _check_columns(what, np.stack([part[i, :rows] for part in cells]), mask, levels[j])
 
 
 def check_settings(settings: Settings) -> None:
@@ -56,18 +65,26 @@ def check_settings(settings: Settings) -> None:
         raise InputError(
             f"inference={settings.inference!r} is unknown; use 'gaussian', 'importance' or 'hmc'."
         )
-    for name in _POSITIVE:
-        if not getattr(settings, name) > 0:
-            raise InputError(f"{name}={getattr(settings, name)!r} must be more than 0.")
-    for name in _NOT_NEGATIVE:
-        if not getattr(settings, name) >= 0:
-            raise InputError(f"{name}={getattr(settings, name)!r} must not be negative.")
+    for name, least in _COUNTS.items():
+        value = getattr(settings, name)
+        if not _is(Integral, value) or value < least:
+            raise InputError(f"{name}={value!r} must be a whole number of at least {least}.")
+    for name in ("learning_rate", "inflation_rate"):
+        value = getattr(settings, name)
+        if not _is(Real, value) or not 0 < value < math.inf:
+            raise InputError(f"{name}={value!r} must be a number above 0.")
+    if not _is(Real, settings.weight_decay) or not 0 <= settings.weight_decay < math.inf:
+        raise InputError(f"weight_decay={settings.weight_decay!r} must be 0 or a number above it.")
+    if not isinstance(settings.learned_noise, bool | np.bool_):
+        raise InputError(f"learned_noise={settings.learned_noise!r} must be True or False.")
     if settings.inference == "hmc" and settings.hmc_steps > settings.steps:
         raise InputError(
             f"hmc_steps={settings.hmc_steps} is more than all steps, steps={settings.steps}."
         )
-    if settings.stein_chains < 2:
-        raise InputError("stein_chains must be at least 2: the discrepancy is one of pairs.")
+
+
+def _is(kind: type, value: object) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 def _check_columns(

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from hhvaem.compiling import program
+from hhvaem.errors import InputError
 from hhvaem.model import Model, Row
 from hhvaem.steps import Data
 
@@ -25,6 +26,11 @@ class Held(NamedTuple):
 def hold_out(data: Data, share: float, *, key: PRNGKeyArray) -> tuple[Data, Held]:
     """Hide a share of the observed cells and targets of each model's rows.
 
+    Raises
+    ------
+    InputError
+        Where the share is not between 0 and 1.
+
     Examples
     --------
     >>> from hhvaem.encoding import Cells
@@ -34,6 +40,8 @@ def hold_out(data: Data, share: float, *, key: PRNGKeyArray) -> tuple[Data, Held
     >>> bool((shown.table.mask ^ held.mask).all()), round(float(held.mask.mean()), 2)
     (True, 0.1)
     """
+    if not 0 < share < 1:
+        raise InputError(f"share={share!r} of the cells cannot be held out; give one in (0, 1).")
     table = data.table
     keys = jax.random.split(key)
     mask, target_mask = (

@@ -278,7 +278,7 @@ def _all_networks(model: Model, settings: Settings) -> Model:
     )
 
 
-def _noises(model: Model, settings: Settings) -> list[Float[Array, " _"]]:
+def _noises(model: Model, settings: Settings) -> list[object]:
     return [model.log_noise, model.target_log_noise] if settings.learned_noise else []
 
 

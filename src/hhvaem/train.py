@@ -8,7 +8,7 @@ in `steps.py`. Here steps become compiled loops over the data on the device; sev
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from hhvaem.checks import check_training
 from hhvaem.compiling import Lift, many_steps, padded_length, program
+from hhvaem.encoding import Cells
 from hhvaem.errors import InputError
 from hhvaem.held_out import Held, held_out_score
 from hhvaem.model import Row
@@ -71,13 +72,27 @@ class _Best(NamedTuple):
 
 def gather(tables: Sequence[Row]) -> Data:
     """Put the rows of each model along a leading axis, all padded to the same length."""
-    length = padded_length(max(len(table.mask) for table in tables))
+    rows = [len(table.mask) for table in tables]
+    length = padded_length(max([*rows, 1]))
 
-    def padded(leaf: Array) -> Array:
-        return jnp.pad(leaf, [(0, length - len(leaf)), *[(0, 0)] * (leaf.ndim - 1)])
+    def padded(leaf: np.ndarray) -> np.ndarray:
+        return np.pad(leaf, [(0, length - len(leaf)), *[(0, 0)] * (leaf.ndim - 1)])
 
-    stacked = jax.tree.map(lambda *leaves: jnp.stack([padded(leaf) for leaf in leaves]), *tables)
-    return Data(stacked, jnp.array([len(table.mask) for table in tables]))
+    # By NumPy, as nothing is then compiled for tables of a new length.
+    stacked = jax.tree.map(
+        lambda *leaves: np.stack([padded(leaf) for leaf in leaves]), *map(_without_hidden, tables)
+    )
+    return Data(*jax.device_put((stacked, np.array(rows))))
+
+
+def _without_hidden(table: Row) -> Row:
+    """Put zeros where nothing is observed: even a NaN there must not matter."""
+
+    def shown(cells: Cells, mask: Bool[np.ndarray, "rows columns"]) -> Cells:
+        return jax.tree.map(lambda part: np.where(mask, part, 0.0), cells)
+
+    cells, mask, target, target_mask = jax.tree.map(np.asarray, table)
+    return Row(shown(cells, mask), mask, shown(target, target_mask), target_mask)
 
 
 def stack(states: list[State]) -> State:
@@ -92,6 +107,19 @@ def unstack(states: State, index: int) -> State:
     return eqx.combine(jax.tree.map(lambda leaf: leaf[index], arrays), rest)
 
 
+def compile_ahead(states: State, data: Data, settings: Settings) -> Future[Any]:
+    """Compile the third stage while something else runs: the first, or the second.
+
+    Of `states` only the shapes matter, so that column models may still be untrained.
+    """
+    third_stage: Any = _third_stage
+    lowered = third_stage.lower(states, data, _as_compiled(settings), jnp.array(CHUNK))
+    pool = ThreadPoolExecutor(1)
+    compiled = pool.submit(lowered.compile)
+    pool.shutdown(wait=False)
+    return compiled
+
+
 def train(
     states: State,
     data: Data,
@@ -99,6 +127,7 @@ def train(
     *,
     held: Held | None = None,
     until: int | None = None,
+    ahead: Future[Any] | None = None,
     snapshots: Path | None = None,
     snapshot_seconds: float = 10.0,
     progress: Callable[[Progress], None] | None = None,
@@ -117,7 +146,10 @@ def train(
         Cells that `data` does not show, to stop early by (`held_out.hold_out`); needed where
         `settings.patience` is not 0.
     until
-        The step to stop before, for now; training goes on from the states returned.
+        The step to stop before, for now; training goes on from the states returned, and with
+        `settings.patience` from `snapshots`, which also hold the best models so far.
+    ahead
+        What `compile_ahead` gave; without it the third stage is compiled during the second.
     snapshots
         A folder from which to go on, and in which to leave off every `snapshot_seconds`. Killed
         at any moment, the same call then ends with the same models.
@@ -146,34 +178,36 @@ def train(
             (states, best), whole = loaded
             told = [History(**whole)]
     done, saved = int(states.step[0]), time.monotonic()
-    ahead = _compile_ahead(states, data, settings) if done < settings.second_stage < until else None
+    if ahead is None and done < settings.second_stage < until:
+        ahead = compile_ahead(states, data, settings)
     while done < until:
-        stage, end = (2, settings.second_stage) if done < settings.second_stage else (3, until)
-        end = min(end, until)
+        stage = 2 if done < settings.second_stage else 3
+        end = settings.second_stage if stage == 2 else settings.steps
         if stage == 3 and ahead is not None:
             ahead.result()
         run = _second_stage if stage == 2 else _third_stage
-        length = min(CHUNK, end - done)
-        states, chunk = run(states, data, settings, jnp.array(length))
+        length = min(CHUNK, end - done, until - done)
+        states, chunk = run(states, data, _as_compiled(settings), jnp.array(length))
         done += length
         told.append(History(*(np.asarray(part)[:, :length] for part in chunk)))
-        if not np.isfinite(told[-1].loss).all():
-            raise InputError(
-                f"Training failed: the loss was not finite at step {done}; "
-                "lower the learning rate, or look for extreme values in the table."
-            )
+        # What becomes of a model after its own early stop does not matter.
+        running = slice(None) if best is None else np.asarray(best.waited < settings.patience)
+        _check_finite(told[-1].loss[running], done)
         if best is not None and held is not None:
             best = _better(best, states, held_out_score(states.model, data, held), length, settings)
             if done == end or (best.waited >= settings.patience).all():
+                _check_finite(best.score, done)
                 states, done = _at(best.states, end), end
                 best = _nothing_yet(states)
-        if kept is not None and (done == until or time.monotonic() - saved > snapshot_seconds):
+        if kept is not None and (done >= until or time.monotonic() - saved > snapshot_seconds):
             _save(kept, (states, best), told)
             saved = time.monotonic()
         if progress is not None:
             latest = told[-1]
             loss, acceptance = float(latest.loss.mean()), float(latest.acceptance.mean())
             progress(Progress(stage, done, loss, acceptance))
+    for leaf in jax.tree.leaves(eqx.filter(states.model, eqx.is_inexact_array)):
+        _check_finite(leaf, done)
     return states, _whole(told)
 
 
@@ -213,14 +247,17 @@ def _nothing_told(states: State) -> Told:
     return Told(nothing, nothing, nothing)
 
 
-def _compile_ahead(states: State, data: Data, settings: Settings) -> Future[Any]:
-    """Compile the third stage while the second one runs."""
-    third_stage: Any = _third_stage
-    lowered = third_stage.lower(states, data, settings, jnp.array(CHUNK))
-    pool = ThreadPoolExecutor(1)
-    compiled = pool.submit(lowered.compile)
-    pool.shutdown(wait=False)
-    return compiled
+def _as_compiled(settings: Settings) -> Settings:
+    """Leave out what no program reads: another value of it compiles nothing."""
+    return replace(settings, patience=0)
+
+
+def _check_finite(values: Float[Array | np.ndarray, "..."], step: int) -> None:
+    if not np.isfinite(values).all():
+        raise InputError(
+            f"Training failed: the loss was not finite at step {step}; "
+            "lower the learning rate, or look for extreme values in the table."
+        )
 
 
 def _nothing_yet(states: State) -> _Best:
@@ -258,10 +295,16 @@ def _save(kept: Snapshots, tree: tuple[State, _Best | None], told: list[History]
 
 
 def _identity(states: State, data: Data, settings: Settings, held: Held | None) -> dict[str, Any]:
+    model = states.model
     return {
-        "settings": asdict(settings),
+        "settings": {
+            name: value.item() if isinstance(value, np.generic) else value
+            for name, value in asdict(settings).items()
+        },
         "models": len(states.step),
-        "layers": list(states.model.hierarchy.layers),
+        "layers": list(model.hierarchy.layers),
+        "reparameterised": model.hierarchy.reparameterised,
+        "levels": [list(part.levels) for part in (model.marginals, model.targets) if part],
         "start": fingerprint(states),
         "data": fingerprint((data, held)),
     }
