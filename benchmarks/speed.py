@@ -283,17 +283,13 @@ def tables(runs: list[Record]) -> str:
     lines.append("|---" * (1 + len(timed)) + "|")
     for label, (key, form) in rows.items():
         lines.append(f"| {label} | " + " | ".join(format(run[key], form) for run in timed) + " |")
-    lines += ["", "Whole trainings, measured, compilation included:", ""]
-    lines += [
-        "| machine | table | models at once | seconds | peak memory, MB |",
-        "|---|---|---|---|---|",
-    ]
-    for run in runs:
-        if not run["train_s_is_extrapolated"]:
-            lines.append(
-                f"| {_where(run)} | {run['table']} | {run['models']} | {run['train_s']:.0f} | "
-                f"{run['peak_mb']:,.0f} |"
-            )
+    whole_runs = [run for run in runs if not run["train_s_is_extrapolated"]]
+    if whole_runs:
+        lines += ["", "Whole trainings, measured, compilation included:", ""]
+        lines += ["| machine | table | models at once | seconds |", "|---|---|---|---|"]
+    for run in whole_runs:
+        seconds = f"{run['train_s']:.0f}"
+        lines.append(f"| {_where(run)} | {run['table']} | {run['models']} | {seconds} |")
     return "\n".join(lines)
 
 
