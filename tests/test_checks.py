@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 
 from hhvaem import train
-from hhvaem.checks import check_settings, check_training
+from hhvaem.checks import check_count, check_settings, check_training
 from hhvaem.encoding import Cells
 from hhvaem.errors import InputError
 from hhvaem.held_out import Held, hold_out
@@ -74,7 +74,7 @@ TABLES = [
 def test_tables_that_give_no_model(
     states: train.State, tmp_path: Path, row: Row, message: str, second: bool
 ) -> None:
-    check_training(states.model, train.gather([rows(10), rows(12)]), SMALL, None)
+    check_training(states, train.gather([rows(10), rows(12)]), SMALL, None)
     data = train.gather([rows(10), row] if second else [row, rows(10)])
     with pytest.raises(InputError, match=re.escape(message)):
         train.train(states, data, SMALL, snapshots=tmp_path / "snapshots")
@@ -92,7 +92,7 @@ def test_tables_that_give_no_model(
     ],
 )
 def test_tables_that_are_poor_and_will_do(states: train.State, row: Row) -> None:
-    check_training(states.model, train.gather([row, rows(4)]), SMALL, None)
+    check_training(states, train.gather([row, rows(4)]), SMALL, None)
 
 
 def test_what_is_hidden_may_be_anything(states: train.State) -> None:
@@ -111,7 +111,7 @@ def test_what_is_hidden_may_be_anything(states: train.State) -> None:
     # Padding is not even read where it says that it is observed.
     mask, target_mask = (part.at[0, 9:].set(True) for part in (mask, target_mask))
     table = Row(cells, mask, target, target_mask)
-    check_training(states.model, data._replace(table=table), SMALL, None)
+    check_training(states, data._replace(table=table), SMALL, None)
 
 
 def test_a_table_without_target() -> None:
@@ -120,26 +120,26 @@ def test_a_table_without_target() -> None:
     marginals = Direct(LEVELS, jnp.zeros(5))
     model = Model.init(marginals, None, (2,), hidden=4, key=jax.random.key(0))
     states = train.stack([train.init(model, SMALL, key=jax.random.key(0))])
-    check_training(states.model, data, SMALL, None)
+    check_training(states, data, SMALL, None)
     nothing = data.table._replace(mask=jnp.zeros_like(data.table.mask))
     with pytest.raises(InputError, match="No row has an observed cell"):
-        check_training(states.model, data._replace(table=nothing), SMALL, None)
+        check_training(states, data._replace(table=nothing), SMALL, None)
 
 
 def test_early_stopping_needs_sound_cells_to_stop_by(states: train.State) -> None:
     data = train.gather([rows(10), rows(12)])
     with pytest.raises(InputError, match="Early stopping needs held-out cells: use hold_out, or"):
-        check_training(states.model, data, PATIENT, None)
+        check_training(states, data, PATIENT, None)
     shown, held = hold_out(data, 0.4, key=jax.random.key(0))
-    check_training(states.model, shown, PATIENT, held)
+    check_training(states, shown, PATIENT, held)
     none = Held(held.mask.at[1].set(False), held.target_mask.at[1].set(False))
     with pytest.raises(InputError, match="No cell is held out to stop early by; hold out more"):
-        check_training(states.model, shown, PATIENT, none)
+        check_training(states, shown, PATIENT, none)
     row = int(np.flatnonzero(held.mask[1, :, 0])[0])
     low = data.table.cells.low.at[1, row, 0].set(jnp.nan)
     bad = shown._replace(table=shown.table._replace(cells=shown.table.cells._replace(low=low)))
     with pytest.raises(InputError, match=f"Column 0 is not finite in row {row} "):
-        check_training(states.model, bad, PATIENT, held)
+        check_training(states, bad, PATIENT, held)
 
 
 def test_what_is_held_out_is_still_part_of_the_table(states: train.State) -> None:
@@ -149,9 +149,9 @@ def test_what_is_held_out_is_still_part_of_the_table(states: train.State) -> Non
     held = Held(held.mask.at[0, :10, 1].set(True), held.target_mask.at[0, :10:2, 0].set(True))
     mask, target_mask = data.table.mask & ~held.mask, data.table.target_mask & ~held.target_mask
     shown = data._replace(table=data.table._replace(mask=mask, target_mask=target_mask))
-    check_training(states.model, shown, SMALL, held)
+    check_training(states, shown, SMALL, held)
     with pytest.raises(InputError, match=r"Column 1 \(counted from 0\) has no observed cell"):
-        check_training(states.model, shown, SMALL, None)
+        check_training(states, shown, SMALL, None)
 
 
 COUNTS = {
@@ -207,7 +207,7 @@ def test_rates_that_are_none(name: str, value: object) -> None:
         ("inference", ["hmc"], "inference=['hmc'] is unknown"),
         ("learned_noise", "no", "learned_noise='no' must be True or False."),
         ("learned_noise", 1, "learned_noise=1 must be True or False."),
-        ("hmc_steps", 11, "hmc_steps=11 is more than all steps, steps=10."),
+        ("hmc_steps", 11, "hmc_steps=11 is more than steps=10, which counts all; lower it."),
         ("stein_chains", 1, "stein_chains=1 must be a whole number of at least 2."),
     ],
 )
@@ -224,3 +224,68 @@ def test_other_settings(
 def test_shares_that_cannot_be_held_out(share: float) -> None:
     with pytest.raises(InputError, match=f"share={share!r} of the cells cannot be held out"):
         hold_out(train.gather([rows(10)]), share, key=jax.random.key(0))
+
+
+def two() -> train.Data:
+    return train.gather([rows(10), rows(12)])
+
+
+def test_as_many_models_as_tables(states: train.State) -> None:
+    with pytest.raises(InputError, match="2 models for 1 tables; stack and gather"):
+        check_training(states, train.gather([rows(10)]), SMALL, None)
+    with pytest.raises(InputError, match="no stacked models for 2 tables"):
+        check_training(train.unstack(states, 0), two(), SMALL, None)
+
+
+@pytest.mark.parametrize(
+    "other", [{"learned_noise": True}, {"weight_decay": 0.1}, {"transitions": 7}]
+)
+def test_states_of_other_settings(states: train.State, other: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="started with other settings"):
+        check_training(states, two(), dataclasses.replace(SMALL, **other), None)
+
+
+def test_held_out_cells_are_those_left_out(states: train.State) -> None:
+    shown, held = hold_out(two(), 0.2, key=jax.random.key(0))
+    check_training(states, shown, PATIENT, held)
+    for data, wrong in ((two(), held), (shown, Held(held.target_mask, held.mask))):
+        with pytest.raises(InputError, match="not those that the data leave out"):
+            check_training(states, data, PATIENT, wrong)
+
+
+def test_a_table_of_other_columns(states: train.State) -> None:
+    data = two()
+    fewer = data.table._replace(
+        cells=jax.tree.map(lambda part: part[..., 1:], data.table.cells),
+        mask=data.table.mask[..., 1:],
+    )
+    with pytest.raises(InputError, match=r"2 columns and 2 targets, the model 3 and 2; give"):
+        check_training(states, data._replace(table=fewer), SMALL, None)
+
+
+@pytest.mark.parametrize("level", [-1.0, 0.5, 3.0])
+def test_levels_that_do_not_exist(states: train.State, level: float) -> None:
+    data = train.gather([with_("cells.point", (4, 1), level), rows(12)])
+    with pytest.raises(InputError, match=r"Column 1 .* that its law does not have"):
+        check_training(states, data, SMALL, None)
+
+
+def test_intervals_that_end_before_they_start(states: train.State) -> None:
+    data = train.gather([with_("cells.high", (4, 0), -9.0), rows(12)])
+    with pytest.raises(InputError, match=r"Column 0 .* ends before it starts"):
+        check_training(states, data, SMALL, None)
+
+
+@pytest.mark.parametrize("until", [-5, 7.5, math.nan, True, "7", None, 2**40])
+def test_until_is_a_step(until: Any) -> None:
+    with pytest.raises(InputError, match=r"until=.* must be a whole number of at least 0"):
+        check_count("until", until, 0)
+
+
+def test_masks_of_numbers_are_masks() -> None:
+    row = rows(10)
+    numbers = row._replace(mask=row.mask.astype(int), target_mask=row.target_mask.astype(int))
+    one, other = (train.gather([each]) for each in (row, numbers))
+    for left, right in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        np.testing.assert_array_equal(left, right)
+        assert left.dtype == right.dtype

@@ -155,14 +155,18 @@ def test_what_a_model_does_after_its_stop_is_its_own_affair(
     states, _ = train.train(start(), data, SETTINGS, held=held)
     assert_same(model(states.model, 0), model(endless.states[best].model, 0))
     since -= 100
-    with pytest.raises(InputError, match=f"the loss was not finite at step {since + 100}"):
+    with pytest.raises(
+        InputError, match=f"the loss or a weight was not finite at step {since + 100}"
+    ):
         train.train(start(), data, SETTINGS, held=held)
 
 
 def test_a_score_that_is_not_finite_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     data, held = some_data()
     monkeypatch.setattr(train, "held_out_score", lambda *_: jnp.array([jnp.nan, 0.0]))
-    with pytest.raises(InputError, match="Training failed: the loss was not finite at step 200"):
+    with pytest.raises(
+        InputError, match="Training failed: the loss or a weight was not finite at step 200"
+    ):
         train.train(start(), data, SETTINGS, held=held)
 
 

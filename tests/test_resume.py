@@ -151,9 +151,9 @@ def fewer() -> tuple[train.Data, Held]:
     [
         (lambda: {"states": start(seeds=(0, 2))}, "'start' is"),
         (lambda: {"states": not_reparameterised()}, "'reparameterised' is true there and false"),
-        (lambda: {"data": fewer()[0]}, "'data' is"),
-        (lambda: {"held": fewer()[1]}, "'data' is"),
-        (lambda: {"states": start(seeds=(0, 1, 2)), "data": clinic_data(3)}, "'data' is"),
+        (lambda: {"data": fewer()[0]}, "'table' is"),
+        (lambda: {"held": fewer()[1]}, "'table' is"),
+        (lambda: {"states": start(seeds=(0, 1, 2)), "data": clinic_data(3)}, "'models' is"),
         (
             lambda: {"settings": dataclasses.replace(SMALL, leapfrog=3)},
             "'settings.leapfrog' is 2 there and 3 here",

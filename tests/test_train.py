@@ -179,7 +179,9 @@ def test_a_loss_that_is_not_finite_is_refused() -> None:
     states = start()
     huge = jax.tree.map(lambda leaf: 1e30 * leaf, states.model.decoder)
     states = eqx.tree_at(lambda s: s.model.decoder, states, huge)
-    with pytest.raises(InputError, match="the loss was not finite at step 100; lower the learning"):
+    with pytest.raises(
+        InputError, match="the loss or a weight was not finite at step 100; lower the learning"
+    ):
         fit(states, clinic_data())
 
 
@@ -195,7 +197,9 @@ def test_weights_that_the_last_step_ruined_are_not_given_out(
 
     trained()
     monkeypatch.setattr(train, "_second_stage", ruined)
-    with pytest.raises(InputError, match="Training failed: the loss was not finite at step 100"):
+    with pytest.raises(
+        InputError, match="Training failed: the loss or a weight was not finite at step 100"
+    ):
         fit(start(), clinic_data(), until=100)
 
 

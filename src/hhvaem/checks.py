@@ -1,17 +1,19 @@
 """What cannot be trained on is refused before training starts."""
 
-import math
 from numbers import Integral, Real
+from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
 from hhvaem.errors import InputError
 from hhvaem.held_out import Held
-from hhvaem.model import Model
-from hhvaem.steps import Data, Settings
+from hhvaem.steps import Data, Settings, State, init
 
+# The greatest number of the device.
+_MOST = float(np.finfo(np.float32).max)
 # The least that each count may be.
 _COUNTS = {
     "steps": 1, "hmc_steps": 0, "batch_size": 1, "warm_up": 0, "importance_samples": 1,
@@ -20,7 +22,7 @@ _COUNTS = {
 }  # fmt: skip
 
 
-def check_training(models: Model, data: Data, settings: Settings, held: Held | None) -> None:
+def check_training(states: State, data: Data, settings: Settings, held: Held | None) -> None:
     """Refuse settings and tables that give no model.
 
     Raises
@@ -31,12 +33,28 @@ def check_training(models: Model, data: Data, settings: Settings, held: Held | N
         there is nothing to stop early by.
     """
     check_settings(settings)
+    count = states.step.size if states.step.ndim == 1 else "no stacked"
+    if count != data.rows.size:
+        raise InputError(
+            f"There are {count} models for {data.rows.size} tables; stack and gather as many."
+        )
+    models = states.model
+    _check_start(states, settings)
     if settings.patience and held is None:
         raise InputError("Early stopping needs held-out cells: use hold_out, or set patience=0.")
     table = jax.tree.map(np.asarray, data.table)
     shown = (table.mask, table.target_mask)
     hidden = tuple(map(np.zeros_like, shown) if held is None else map(np.asarray, held))
     levels = (models.marginals.levels, () if models.targets is None else models.targets.levels)
+    if [mask.shape for mask in hidden] != [mask.shape for mask in shown] or any(
+        (one & other).any() for one, other in zip(hidden, shown, strict=True)
+    ):
+        raise InputError("The held-out cells are not those that the data leave out; use hold_out.")
+    if tuple(mask.shape[2] for mask in shown) != tuple(map(len, levels)):
+        raise InputError(
+            f"The table has {shown[0].shape[2]} columns and {shown[1].shape[2]} targets, the model "
+            f"{len(levels[0])} and {len(levels[1])}; give the columns that it was made for."
+        )
     for i, rows in enumerate(np.asarray(data.rows).tolist()):
         if not any(mask[i, :rows].any() for mask in shown):
             raise InputError("No row has an observed cell; there is nothing to learn from.")
@@ -53,6 +71,22 @@ def check_training(models: Model, data: Data, settings: Settings, held: Held | N
             _check_columns(what, np.stack([part[i, :rows] for part in cells]), mask, levels[j])
 
 
+def _check_start(states: State, settings: Settings) -> None:
+    """Refuse states that were started with settings of other shapes."""
+
+    def one(leaf: Any) -> Any:
+        return leaf[0] if eqx.is_array(leaf) else leaf
+
+    def shapes(state: State) -> object:
+        parts = eqx.filter(state[1:4], lambda leaf: hasattr(leaf, "shape"))
+        return jax.tree.structure(parts), [leaf.shape for leaf in jax.tree.leaves(parts)]
+
+    state = jax.tree.map(one, states)
+    wanted = eqx.filter_eval_shape(init, state.model, settings, key=state.key)
+    if shapes(wanted) != shapes(state):
+        raise InputError("The models were started with other settings; give init these as well.")
+
+
 def check_settings(settings: Settings) -> None:
     """Refuse settings out of range.
 
@@ -66,21 +100,33 @@ def check_settings(settings: Settings) -> None:
             f"inference={settings.inference!r} is unknown; use 'gaussian', 'importance' or 'hmc'."
         )
     for name, least in _COUNTS.items():
-        value = getattr(settings, name)
-        if not _is(Integral, value) or value < least:
-            raise InputError(f"{name}={value!r} must be a whole number of at least {least}.")
+        check_count(name, getattr(settings, name), least)
     for name in ("learning_rate", "inflation_rate"):
         value = getattr(settings, name)
-        if not _is(Real, value) or not 0 < value < math.inf:
+        if not _is(Real, value) or not 0 < value < _MOST:
             raise InputError(f"{name}={value!r} must be a number above 0.")
-    if not _is(Real, settings.weight_decay) or not 0 <= settings.weight_decay < math.inf:
+    if not _is(Real, settings.weight_decay) or not 0 <= settings.weight_decay < _MOST:
         raise InputError(f"weight_decay={settings.weight_decay!r} must be 0 or a number above it.")
     if not isinstance(settings.learned_noise, bool | np.bool_):
         raise InputError(f"learned_noise={settings.learned_noise!r} must be True or False.")
     if settings.inference == "hmc" and settings.hmc_steps > settings.steps:
         raise InputError(
-            f"hmc_steps={settings.hmc_steps} is more than all steps, steps={settings.steps}."
+            f"hmc_steps={settings.hmc_steps} is more than steps={settings.steps}, which counts "
+            "all; lower it."
         )
+
+
+def check_count(name: str, value: Any, least: int) -> int:
+    """Refuse what is no whole number, or less than the least.
+
+    Raises
+    ------
+    InputError
+        Naming what is counted.
+    """
+    if not _is(Integral, value) or not least <= value < 2**31:
+        raise InputError(f"{name}={value!r} must be a whole number of at least {least}.")
+    return int(value)
 
 
 def _is(kind: type, value: object) -> bool:
@@ -101,7 +147,14 @@ def _check_columns(
                 f"{what} {j} is not finite in row {row} (counted from 0); correct the value or "
                 "leave it out."
             )
-        seen = cells[-1, mask[:, j], j]
+        low, high, seen = cells[:, mask[:, j], j]
+        if (low > high).any() or (
+            count > 1 and not np.isin(seen, np.arange(count, dtype=seen.dtype)).all()
+        ):
+            raise InputError(
+                f"{what} {j} (counted from 0) has a cell that its law does not have: a level that "
+                "does not exist, or an interval that ends before it starts; encode it again."
+            )
         if not seen.size:
             raise InputError(f"{what} {j} (counted from 0) has no observed cell; leave it out.")
         if what == "Target" and count > 1 and (seen == seen[0]).all():

@@ -20,7 +20,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from hhvaem.checks import check_training
+from hhvaem.checks import check_count, check_training
 from hhvaem.compiling import Lift, many_steps, padded_length, program
 from hhvaem.encoding import Cells
 from hhvaem.errors import InputError
@@ -38,7 +38,10 @@ from hhvaem.steps import (
 )
 from hhvaem.storage import Snapshots, fingerprint, open_snapshots
 
-__all__ = ["Data", "History", "Progress", "Settings", "State", "gather", "init", "stack", "train"]
+__all__ = [
+    "Data", "History", "Progress", "Settings", "State",
+    "compile_ahead", "gather", "init", "stack", "train", "unstack",
+]  # fmt: skip
 
 # Steps between two looks at the loss: often enough for a progress bar, seldom enough to cost
 # nothing.
@@ -92,6 +95,7 @@ def _without_hidden(table: Row) -> Row:
         return jax.tree.map(lambda part: np.where(mask, part, 0.0), cells)
 
     cells, mask, target, target_mask = jax.tree.map(np.asarray, table)
+    mask, target_mask = mask.astype(bool), target_mask.astype(bool)
     return Row(shown(cells, mask), mask, shown(target, target_mask), target_mask)
 
 
@@ -167,8 +171,8 @@ def train(
         Where the input cannot be trained on, or a loss is not finite: there is then no model to
         return.
     """
-    check_training(states.model, data, settings, held)
-    until = settings.steps if until is None else min(until, settings.steps)
+    check_training(states, data, settings, held)
+    until = settings.steps if until is None else min(check_count("until", until, 0), settings.steps)
     best = _nothing_yet(states) if settings.patience else None
     told = [History(*(np.zeros((len(data.rows), 0), np.float32) for _ in History._fields))]
     kept = None
@@ -206,7 +210,8 @@ def train(
             latest = told[-1]
             loss, acceptance = float(latest.loss.mean()), float(latest.acceptance.mean())
             progress(Progress(stage, done, loss, acceptance))
-    for leaf in jax.tree.leaves(eqx.filter(states.model, eqx.is_inexact_array)):
+    learned = (states.model, states.sampler, states.directions)
+    for leaf in jax.tree.leaves(eqx.filter(learned, eqx.is_inexact_array)):
         _check_finite(leaf, done)
     return states, _whole(told)
 
@@ -255,7 +260,7 @@ def _as_compiled(settings: Settings) -> Settings:
 def _check_finite(values: Float[Array | np.ndarray, "..."], step: int) -> None:
     if not np.isfinite(values).all():
         raise InputError(
-            f"Training failed: the loss was not finite at step {step}; "
+            f"Training failed: the loss or a weight was not finite at step {step}; "
             "lower the learning rate, or look for extreme values in the table."
         )
 
@@ -306,5 +311,5 @@ def _identity(states: State, data: Data, settings: Settings, held: Held | None) 
         "reparameterised": model.hierarchy.reparameterised,
         "levels": [list(part.levels) for part in (model.marginals, model.targets) if part],
         "start": fingerprint(states),
-        "data": fingerprint((data, held)),
+        "table": fingerprint((data, held)),
     }

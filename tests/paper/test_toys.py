@@ -178,7 +178,7 @@ def test_chains_are_nearer_to_the_posterior_than_an_untrained_encoder(command: C
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--out", "file"), "file cannot be made a folder"),
+        (("--out", "file"), "file cannot be written to"),
         (("--results", "folder"), "folder is a folder; name a file with --results."),
     ],
 )

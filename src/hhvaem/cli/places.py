@@ -1,6 +1,7 @@
 """Where the commands of `hhvaem paper` write."""
 
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Annotated
 
 import typer
@@ -18,9 +19,11 @@ def prepare(out: Path, results: Path) -> None:
     for folder, option in ((out, "--out"), (results.parent, "--results")):
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            with TemporaryFile(dir=folder):
+                pass
         except OSError as error:
             raise InputError(
-                f"{folder} cannot be made a folder: {error.strerror}; name another with {option}."
+                f"{folder} cannot be written to: {error.strerror}; name another with {option}."
             ) from error
     if results.is_dir():
         raise InputError(f"{results} is a folder; name a file with --results.")
