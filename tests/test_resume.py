@@ -152,7 +152,7 @@ def fewer() -> tuple[train.Data, Held]:
         (lambda: {"states": start(seeds=(0, 2))}, "'start' is"),
         (lambda: {"states": not_reparameterised()}, "'reparameterised' is true there and false"),
         (lambda: {"data": fewer()[0]}, "'table' is"),
-        (lambda: {"held": fewer()[1]}, "'table' is"),
+        (lambda: dict(zip(("data", "held"), fewer(), strict=True)), "'table' is"),
         (lambda: {"states": start(seeds=(0, 1, 2)), "data": clinic_data(3)}, "'models' is"),
         (
             lambda: {"settings": dataclasses.replace(SMALL, leapfrog=3)},
