@@ -539,7 +539,6 @@ def test_training_comes_back_whole(tmp_path: Path, state: train.State) -> None:
     assert same(pack(again), pack(state))
     assert types(again) == types(state)
     assert "model.encoder.first.layers.0.weight" in pack(again)
-    assert again.model.decoder.activation is state.model.decoder.activation
     assert jax.random.key_impl(again.key) == jax.random.key_impl(state.key)
     assert same({name: told.pop(name) for name in history}, history)
     assert np.isnan(told.pop("nan"))
