@@ -215,9 +215,9 @@ def test_scores_are_those_of_the_exact_law(monkeypatch: pytest.MonkeyPatch) -> N
     variance = np.einsum("ij,jk,ik->i", weight, covariance, weight) + noise
     log_probs = stats.norm.logpdf(row.cells.point, weight @ mean + bias, np.sqrt(variance))
     assert np.ptp(log_probs[~seen]) > 0.5
-    rows = jax.tree.map(lambda leaf: np.stack([leaf] * 11), row._replace(mask=np.ones(6, bool)))
+    rows = jax.tree.map(lambda leaf: np.stack([leaf] * 33), row._replace(mask=np.ones(6, bool)))
     data = train.gather([rows])
-    cells = Cells(*(leaf.at[:, 11:].set(jnp.nan) for leaf in data.table.cells))
+    cells = Cells(*(leaf.at[:, 33:].set(jnp.nan) for leaf in data.table.cells))
     table = data.table._replace(cells=cells, mask=data.table.mask & seen[None, None])
     data = data._replace(table=table)
     models = jax.tree.map(lambda leaf: leaf[None] if eqx.is_array(leaf) else leaf, linear)
