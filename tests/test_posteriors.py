@@ -97,6 +97,13 @@ def test_bounds_of_a_linear_model(known: LinearModel) -> None:
     noise = jax.random.normal(jax.random.key(0), (count, samples, SIZE))
 
     terms = jax.jit(jax.vmap(partial(elbo, model, known.seen)))(noise.reshape(-1, SIZE))
+    # From the prior, by quadrature that is exact: integrands are of second order.
+    nodes, weights = np.polynomial.hermite_e.hermegauss(3)
+    places, weights = mean + off + nodes[:, None] * np.sqrt(variance), weights / weights.sum()
+    log_ratio = stats.norm.logpdf(places, mean + off, np.sqrt(variance)) - stats.norm.logpdf(places)
+    layers = np.add.reduceat(weights @ log_ratio, [0, LAYERS[0]])
+    np.testing.assert_allclose(terms.divergence[0], layers, rtol=1e-4)
+
     bound = np.asarray(terms.log_likelihood - terms.divergence.sum(1), float)
     precision = np.linalg.inv(covariance)
     divergence = 0.5 * (
