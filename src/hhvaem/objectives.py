@@ -119,14 +119,7 @@ def chain(
     def log_density(position: Float[Array, " size"]) -> Float[Array, ""]:
         return model.log_joint(position, seen, with_target=with_target)
 
-    return hmc.run_given(
-        noise.moves,
-        hmc.init(start, log_density),
-        log_density,
-        jnp.exp(sampler.log_steps),
-        steps,
-        frozen_force=True,
-    )
+    return hmc.run_frozen(noise.moves, start, log_density, jnp.exp(sampler.log_steps), steps)
 
 
 def _by_layer(model: Model, each: Float[Array, " size"]) -> Float[Array, " layers"]:

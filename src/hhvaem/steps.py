@@ -141,7 +141,7 @@ def variational_step(state: State, data: Data, settings: Settings) -> tuple[Stat
 
     value, gradient = jax.value_and_grad(loss)(trained)
     trained, moments = _update("model", trained, gradient, state.moments, settings)
-    model = _within_bounds(eqx.combine(trained, rest))
+    model = _within_bounds(eqx.combine(trained, rest), settings)
     nan = jnp.array(jnp.nan)
     return state._replace(model=model, moments=moments, step=state.step + 1, key=key), Told(
         value, nan, nan
@@ -185,7 +185,7 @@ def hmc_step(state: State, data: Data, settings: Settings) -> tuple[State, Told]
     generative, moments = _update("generative", generative, gradient[0], moments, settings)
     log_steps, moments = _update("steps", trained[1], gradient[1], moments, settings)
     state = state._replace(
-        model=_within_bounds(eqx.combine(generative, rest)),
+        model=_within_bounds(eqx.combine(generative, rest), settings),
         sampler=state.sampler._replace(log_steps=log_steps),
         moments=moments,
         step=state.step + 1,
@@ -288,9 +288,9 @@ def _marked(model: Model, parts: Callable[[Model], list[object]]) -> Model:
     return eqx.tree_at(parts, nothing, marks, is_leaf=lambda leaf: leaf is None)
 
 
-def _within_bounds(model: Model) -> Model:
+def _within_bounds(model: Model, settings: Settings) -> Model:
     return eqx.tree_at(
-        lambda m: (m.log_noise, m.target_log_noise),
+        lambda m: _noises(m, settings),
         model,
         replace_fn=lambda log_noise: jnp.clip(log_noise, *LOG_NOISES),
     )

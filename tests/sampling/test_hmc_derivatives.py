@@ -33,8 +33,11 @@ def start_of(flat: jax.Array, key: jax.Array) -> jax.Array:
 
 
 def end_of(flat: jax.Array, key: jax.Array, frozen: bool) -> tuple[hmc.State, hmc.Info]:
-    start = hmc.init(start_of(flat, key), DENSITY)
-    return hmc.run(key, start, DENSITY, step_sizes_of(flat), STEPS, frozen_force=frozen)
+    start, sizes = start_of(flat, key), step_sizes_of(flat)
+    if not frozen:
+        return hmc.run(key, hmc.init(start, DENSITY), DENSITY, sizes, STEPS)
+    noise = hmc.draw_noise(key, (TRANSITIONS,), 3, start.dtype)
+    return hmc.run_frozen(noise, start, DENSITY, sizes, STEPS)
 
 
 def keys() -> jax.Array:

@@ -113,11 +113,26 @@ def test_it_draws_from_a_linear_gaussian_posterior() -> None:
     assert np.abs(np.linalg.inv(covariance) @ np.diag(np.diag(covariance)) - np.eye(4)).max() > 0.5
 
 
+def run(
+    key: jax.Array,
+    start: jax.Array,
+    density: hmc.LogDensity,
+    sizes: jax.Array,
+    steps: int,
+    frozen: bool,
+) -> tuple[hmc.State, hmc.Info]:
+    """Either way to run a chain."""
+    if not frozen:
+        return hmc.run(key, hmc.init(start, density), density, sizes, steps)
+    return hmc.run_frozen(
+        hmc.draw_noise(key, (len(sizes),), start.size), start, density, sizes, steps
+    )
+
+
 @pytest.mark.parametrize("frozen", [True, False])
 def test_what_is_not_finite_is_never_accepted(frozen: bool) -> None:
     def end(log_steps: jax.Array, key: jax.Array) -> tuple[jax.Array, tuple[hmc.State, hmc.Info]]:
-        start = hmc.init(jnp.array([1.5, 0.0]), ball)
-        state, info = hmc.run(key, start, ball, jnp.exp(log_steps), 4, frozen_force=frozen)
+        state, info = run(key, jnp.array([1.5, 0.0]), ball, jnp.exp(log_steps), 4, frozen)
         return jnp.sum(state.position), (state, info)
 
     keys = jax.random.split(jax.random.key(0), 200)
@@ -186,9 +201,8 @@ def test_the_number_of_gradients(transitions: int, steps: int, frozen: bool) -> 
 
     @jax.jit
     def chain(key: jax.Array) -> hmc.State:
-        start = hmc.init(jnp.ones(2), density)
         sizes = jnp.full((transitions, 2), 0.1)
-        return hmc.run(key, start, density, sizes, steps, frozen_force=frozen)[0]
+        return run(key, jnp.ones(2), density, sizes, steps, frozen)[0]
 
     jax.block_until_ready(chain(jax.random.key(0)))
     jax.effects_barrier()
@@ -203,7 +217,7 @@ def test_each_transition_has_its_own_steps_and_noise() -> None:
     # A step of zero leaves a dimension where it is, whatever is differentiated.
     sizes = jnp.array([[0.0, 0.5], [0.0, 0.4]])
     for frozen in (True, False):
-        state, _ = hmc.run(jax.random.key(1), start, density, sizes, 3, frozen_force=frozen)
+        state, _ = run(jax.random.key(1), jnp.ones(2), density, sizes, 3, frozen)
         assert state.position[0] == 1.0
         assert state.position[1] != 1.0
 

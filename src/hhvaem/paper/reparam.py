@@ -269,7 +269,7 @@ def _chain(
     def log_density(position: Float[Array, " size"]) -> Float[Array, ""]:
         return model.log_joint(position, seen, with_target=False)
 
-    return hmc.run_given(moves, hmc.init(start, log_density), log_density, steps, leapfrog)[1]
+    return hmc.run_frozen(moves, start, log_density, steps, leapfrog)[1]
 
 
 def _imputed(

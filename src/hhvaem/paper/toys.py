@@ -159,9 +159,8 @@ def run_chains(
 
     def one(noise: ChainNoise) -> tuple[hmc.State, hmc.Info]:
         start = centre + START_SCALE * jnp.exp(learned.log_inflation) * noise.start
-        state = hmc.init(start, log_density)
         steps = jnp.exp(learned.log_steps)
-        return hmc.run_given(noise.moves, state, log_density, steps, LEAPFROG, frozen_force=True)
+        return hmc.run_frozen(noise.moves, start, log_density, steps, LEAPFROG)
 
     return jax.vmap(one)(chain_noise(key, (count,), transitions, 2))
 

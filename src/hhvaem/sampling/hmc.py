@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.typing import DTypeLike
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 LogDensity = Callable[[Float[Array, " dim"]], Float[Array, ""]]
 
@@ -65,7 +65,7 @@ def leapfrog(
     momentum: Float[Array, " dim"],
     log_density_fn: LogDensity,
     step_size: Float[Array, " dim"],
-    steps: int,
+    steps: int | Int[Array, ""],
 ) -> tuple[State, Float[Array, " dim"]]:
     """Follow the Hamiltonian flow for `steps` steps (equation 2).
 
@@ -79,16 +79,16 @@ def leapfrog(
     """
 
     def drift_and_kick(
-        carry: tuple[State, Float[Array, " dim"]], _: None
-    ) -> tuple[tuple[State, Float[Array, " dim"]], None]:
+        _: object, carry: tuple[State, Float[Array, " dim"]]
+    ) -> tuple[State, Float[Array, " dim"]]:
         state, momentum = carry
         # The density comes with its gradient at hardly any cost, and only the last one is used:
         # one evaluation for all steps keeps the compiled program small.
         state = init(state.position + step_size * momentum, log_density_fn)
-        return (state, momentum + step_size * state.gradient), None
+        return state, momentum + step_size * state.gradient
 
     momentum = momentum + 0.5 * step_size * state.gradient
-    (state, momentum), _ = lax.scan(drift_and_kick, (state, momentum), length=steps)
+    state, momentum = lax.fori_loop(0, steps, drift_and_kick, (state, momentum))
     return state, momentum - 0.5 * step_size * state.gradient
 
 
@@ -136,8 +136,6 @@ def run(
     log_density_fn: LogDensity,
     step_sizes: Float[Array, "transitions dim"],
     steps: int,
-    *,
-    frozen_force: bool = False,
 ) -> tuple[State, Info]:
     """Make one transition for each row of `step_sizes`.
 
@@ -147,11 +145,6 @@ def run(
         As for `transition`.
     step_sizes
         A step size for each transition and dimension: the paper's matrix phi.
-    frozen_force
-        What is differentiated, should anyone differentiate; values are the same. False: as
-        `transition` says. True: the forces along the trajectories are constants (Campbell et
-        al. 2021, and the published code), and the derivative reaches the step sizes and the
-        start through `position` only: evaluate the target there to go on.
 
     Returns
     -------
@@ -174,42 +167,53 @@ def run(
     True
     """
     noise = draw_noise(key, (len(step_sizes),), state.position.size, state.position.dtype)
-    return run_given(noise, state, log_density_fn, step_sizes, steps, frozen_force=frozen_force)
+
+    def move(state: State, inputs: tuple[Noise, Float[Array, " dim"]]) -> tuple[State, Info]:
+        return _move(inputs[0], state, log_density_fn, inputs[1], steps)
+
+    return lax.scan(move, state, (noise, step_sizes))
 
 
-def run_given(
+def run_frozen(
     noise: Noise,
-    state: State,
+    position: Float[Array, " dim"],
     log_density_fn: LogDensity,
     step_sizes: Float[Array, "transitions dim"],
     steps: int,
-    *,
-    frozen_force: bool = False,
 ) -> tuple[State, Info]:
-    """Do what `run` does, with noise that was drawn before.
+    """Start a chain and run it: what training does, in a program that compiles fast.
 
-    Drawn at once for all chains of a program, it takes a fraction of the time to compile.
+    Values are those of `init` and `run`, with noise that was drawn before, for all chains of a
+    program at once. Differentiated, the forces along the trajectories are constants (Campbell et
+    al. 2021, and the published code), and the derivative reaches the step sizes and the start
+    through the position at the end only: evaluate the target there to go on. A start at which
+    the density is not finite is left with the first proposal at which it is.
     """
+    start, fixed = lax.stop_gradient((position, step_sizes))
+    # The gradient at the start comes out of the same loop, and is not compiled apart: it is a
+    # first transition of one step of length zero.
+    nowhere = State(start, jnp.full_like(start[0], -jnp.inf), jnp.zeros_like(start))
+    still = Noise(jnp.zeros_like(start), jnp.zeros_like(start[0]))
+    every_noise = jax.tree.map(lambda one, rest: jnp.concatenate([one[None], rest]), still, noise)
+    every_size = jnp.concatenate([jnp.zeros_like(start)[None], fixed])
+    lengths = jnp.array([1, *[steps] * len(fixed)])
 
     def move(
-        state: State, inputs: tuple[Noise, Float[Array, " dim"]]
+        state: State, inputs: tuple[Noise, Float[Array, " dim"], Int[Array, ""]]
     ) -> tuple[State, tuple[Info, Float[Array, " dim"]]]:
-        noise, step_size = inputs
-        new, info = _move(noise, state, log_density_fn, step_size, steps)
+        noise, step_size, length = inputs
+        new, info = _move(noise, state, log_density_fn, step_size, length)
         # With constant forces a trajectory ends at q + L step p + step^2 F. Hence its derivative
         # by the step is L p + 2 step F, and F need not be known: step^2 F is what the rest leaves.
         slope = 2.0 * (new.position - state.position) / step_size - steps * noise.momentum
         return new, (info, jnp.where(info.accepted & jnp.isfinite(slope), slope, 0.0))
 
-    if not frozen_force:
-        end, (info, _) = lax.scan(move, state, (noise, step_sizes))
-        return end, info
-    start, fixed = lax.stop_gradient((state, step_sizes))
     # Whatever else the density depends on is a constant as well.
-    end, (info, slopes) = lax.stop_gradient(lax.scan(move, start, (noise, fixed)))
+    end, told = lax.stop_gradient(lax.scan(move, nowhere, (every_noise, every_size, lengths)))
+    info, slopes = jax.tree.map(lambda leaf: leaf[1:], told)
     # What is added has the value zero and the derivative wanted.
-    position = end.position + (state.position - start.position)
-    return end._replace(position=position + (slopes * (step_sizes - fixed)).sum(0)), info
+    moved = end.position + (position - start) + (slopes * (step_sizes - fixed)).sum(0)
+    return end._replace(position=moved), info
 
 
 def _move(
@@ -217,7 +221,7 @@ def _move(
     state: State,
     log_density_fn: LogDensity,
     step_size: Float[Array, " dim"],
-    steps: int,
+    steps: int | Int[Array, ""],
 ) -> tuple[State, Info]:
     start, step_size = _finite((state, step_size))
     proposal, end_momentum = leapfrog(start, noise.momentum, log_density_fn, step_size, steps)
