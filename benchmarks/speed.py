@@ -79,7 +79,7 @@ def start(folds: list[Fold], published: Published) -> train.State:
     """Give models with nothing trained yet, columns neither."""
     keys = jax.random.split(jax.random.key(1), len(folds))
     levels = folds[0].inputs.encoding.levels
-    blank = eqx.filter_vmap(lambda key: MarginalVAEs.init(levels, key=key))(keys)
+    blank = program(eqx.filter_vmap(lambda key: MarginalVAEs.init(levels, key=key)))(keys)
     settings = published.settings()
     return untrained((blank, target_laws(folds)), published.two_layers, settings, keys=keys)
 
