@@ -3,6 +3,8 @@
 import dataclasses
 import math
 import re
+from collections.abc import Iterator
+from fractions import Fraction
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import hypothesis.strategies as st
 import jax
 import jax.numpy as jnp
+import jaxtyping
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -95,23 +98,40 @@ def test_tables_that_are_poor_and_will_do(states: train.State, row: Row) -> None
     check_training(states, train.gather([row, rows(4)]), SMALL, None)
 
 
-def test_what_is_hidden_may_be_anything(states: train.State) -> None:
+def test_padding_may_be_anything(states: train.State) -> None:
     data = train.gather([rows(9), rows(17)])
-    mask, target_mask = (
-        mask.at[:, 5].set(False) for mask in (data.table.mask, data.table.target_mask)
-    )
-    hidden = np.zeros((2, 20), bool)
-    hidden[:, 5] = hidden[0, 9:] = hidden[1, 17:] = True
+    padding = np.zeros((2, 20), bool)
+    padding[0, 9:] = padding[1, 17:] = True
 
     def spoilt(leaf: jax.Array) -> jax.Array:
-        return jnp.where(hidden[..., None], jnp.nan, leaf)
+        return jnp.where(padding[..., None], jnp.nan, leaf)
 
     cells, target = (jax.tree.map(spoilt, part) for part in (data.table.cells, data.table.target))
     assert data.table.mask.shape == (2, 20, 3)
-    # Padding is not even read where it says that it is observed.
-    mask, target_mask = (part.at[0, 9:].set(True) for part in (mask, target_mask))
+    # It is not even read where it says that it is observed.
+    mask, target_mask = (
+        part.at[0, 9:].set(True) for part in (data.table.mask, data.table.target_mask)
+    )
     table = Row(cells, mask, target, target_mask)
     check_training(states, data._replace(table=table), SMALL, None)
+
+
+@pytest.mark.parametrize("what", ["cells", "target"])
+@pytest.mark.parametrize("part", Cells._fields)
+@pytest.mark.parametrize("value", [np.nan, -np.inf])
+def test_what_is_hidden_is_finite_as_gather_makes_it(
+    states: train.State, what: str, part: str, value: float
+) -> None:
+    """Masked only after the law of a cell is computed, a NaN there would still reach gradients."""
+    name, mask = ("Column", "mask") if what == "cells" else ("Target", "target_mask")
+    row = with_(f"{what}.{part}", (5, 1), value)
+    getattr(row, mask)[5, 1] = False
+    check_training(states, train.gather([rows(12), row]), SMALL, None)
+    table = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), rows(12), row)
+    with pytest.raises(
+        InputError, match=rf"{name} 1 is not finite in row 5 .*; it is hidden, so .* by gather"
+    ):
+        check_training(states, train.Data(table, jnp.array([12, 12])), SMALL, None)
 
 
 def test_a_table_without_target() -> None:
@@ -224,6 +244,29 @@ def test_other_settings(
 def test_shares_that_cannot_be_held_out(share: float) -> None:
     with pytest.raises(InputError, match=f"share={share!r} of the cells cannot be held out"):
         hold_out(train.gather([rows(10)]), share, key=jax.random.key(0))
+
+
+@pytest.fixture
+def as_users_have_it() -> Iterator[None]:
+    """Types are not checked, as outside of these tests."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.mark.usefixtures("as_users_have_it")
+@pytest.mark.parametrize("share", [None, "0.1", 0.1j, [0.1], np.array([0.1, 0.2]), True])
+def test_shares_that_are_no_numbers(share: Any) -> None:
+    message = re.escape(f"share={share!r} of the cells cannot be held out; give one in (0, 1).")
+    with pytest.raises(InputError, match=message):
+        hold_out(train.gather([rows(10)]), share, key=jax.random.key(0))
+
+
+@pytest.mark.parametrize("share", [0.5, np.float32(0.5), np.float64(0.5), Fraction(1, 2)])
+@pytest.mark.usefixtures("as_users_have_it")
+def test_shares_of_any_kind_of_number(share: Any) -> None:
+    held = hold_out(train.gather([rows(40)]), share, key=jax.random.key(0))[1]
+    assert 0.3 < held.mask.mean() < 0.7
 
 
 def two() -> train.Data:

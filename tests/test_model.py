@@ -1,15 +1,21 @@
 """The joint model: densities against closed forms, and hidden cells that do not matter."""
 
+import json
+import re
+from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import jaxtyping
 import numpy as np
 import pytest
 from scipy import stats
 
 from hhvaem.encoding import Cells, standardised_encoding
+from hhvaem.errors import InputError
 from hhvaem.hierarchy import Hierarchy
 from hhvaem.marginal_vae import MarginalVAEs
 from hhvaem.marginals import Direct, Marginals, Outputs, cell_inputs, expected_inputs
@@ -43,6 +49,33 @@ def model(request: pytest.FixtureRequest) -> Model:
     marginals: Marginals
     marginals = direct(LEVELS) if request.param == "direct" else MarginalVAEs.init(LEVELS, key=key)
     return Model.init(marginals, direct(TARGET_LEVELS), (4, 3), hidden=16, key=key)
+
+
+SIZES = [(), (0,), (-1,), (4, 0), (4, -3), [4, 2], None, 4, (2.0,), (True,), ("4",), "42"]
+
+
+@pytest.fixture
+def as_users_have_it() -> Iterator[None]:
+    """Types are not checked, as outside of these tests."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.mark.usefixtures("as_users_have_it")
+def test_layers_and_networks_have_units() -> None:
+    def make(layers: Any, hidden: Any) -> Model:
+        return Model.init(direct((1,)), None, layers, hidden=hidden, key=jax.random.key(0))
+
+    for layers in SIZES:
+        with pytest.raises(InputError, match=re.escape(f"layers={layers!r} must be a tuple of ")):
+            make(layers, 8)
+    for hidden in (0, -1, 8.0, None, True, "8"):
+        message = re.escape(f"hidden={hidden!r} must be a whole number of at least 1.")
+        with pytest.raises(InputError, match=message):
+            make((1,), hidden)
+    layers = make((np.int64(2), 1), np.int32(1)).hierarchy.layers
+    assert json.dumps(layers) == "[2, 1]"
 
 
 def changed(row: Row) -> Row:

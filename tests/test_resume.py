@@ -58,13 +58,6 @@ def test_interrupted_again_and_again(tmp_path: Path) -> None:
     assert_same(fit(start(), clinic_data(), **options), trained())
 
 
-def test_before_the_first_snapshot_there_is_nothing_to_go_on_from(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        fit(start(), clinic_data(), progress=interrupted(5), snapshots=tmp_path)
-    assert not list(tmp_path.iterdir())
-    assert_same(fit(start(), clinic_data(), snapshots=tmp_path), trained())
-
-
 def test_what_is_done_is_given_back_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,9 +213,7 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
             process.kill()
         kills += process.returncode == -signal.SIGKILL
         assert_same(fit(start(), clinic_data(), snapshots=folder), trained())
-        # Killed before its first byte, a temporary file may stay behind, empty.
-        whole = [path.name for path in folder.iterdir() if path.stat().st_size]
-        assert whole == ["snapshot.safetensors"]
+        assert [path.name for path in folder.iterdir()] == ["snapshot.safetensors"]
     assert kills >= 8, "training was done before it could be killed"
 
 

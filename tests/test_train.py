@@ -1,6 +1,8 @@
 """Stages 2 and 3: each improves its own objective, many models are one by one, nothing is lost."""
 
 import dataclasses
+import shutil
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -24,6 +26,7 @@ from hhvaem import train
 from hhvaem.compiling import padded_length
 from hhvaem.encoding import Cells
 from hhvaem.errors import InputError
+from hhvaem.held_out import hold_out
 from hhvaem.marginals import Direct
 from hhvaem.model import LOG_NOISE, Model, Row
 from hhvaem.steps import LOG_NOISES
@@ -110,6 +113,155 @@ def test_tables_are_padded_without_a_program() -> None:
         together = jax.tree.map(lambda leaf, i=i: leaf[i], data.table)
         assert_same(jax.tree.map(lambda leaf, n=rows: leaf[:n], together), hidden)
         assert not any(np.asarray(leaf)[rows:].any() for leaf in jax.tree.leaves(together))
+
+
+def some_table(columns: int, targets: int = 1) -> Row:
+    x, y = np.ones((5, columns), np.float32), np.ones((5, targets), np.float32)
+    return Row(Cells(x, x, x), x > 0, Cells(y, y, y), y > 0)
+
+
+def test_tables_that_cannot_be_gathered() -> None:
+    with pytest.raises(InputError, match="There is no table to gather; give one for each model"):
+        train.gather([])
+    for other in (some_table(2), some_table(3, 2)):
+        with pytest.raises(
+            InputError, match=r"Table 2 .* is not like the first; .* the same columns and targets"
+        ):
+            train.gather([some_table(3), some_table(3), other])
+
+
+def some_state(columns: int = 3, **changed: Any) -> train.State:
+    options: dict[str, Any] = {"layers": (2, 1), "hidden": 4, "key": jax.random.key(0)} | changed
+    settings = dataclasses.replace(SMALL, transitions=options.pop("transitions", 2))
+    marginals = Direct((1,) * columns, jnp.zeros(columns))
+    return train.init(Model.init(marginals, None, **options), settings, key=jax.random.key(0))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"columns": 4},
+        {"layers": (2,)},
+        {"layers": (1, 2)},
+        {"hidden": 5},
+        {"reparameterised": False},
+        {"transitions": 3},
+    ],
+)
+def test_models_that_cannot_be_stacked(other: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=r"Model 1 .* is not like the first; .* layers, hidden"):
+        train.stack([some_state(), some_state(**other)])
+
+
+def test_only_models_that_are_there_are_given_out() -> None:
+    with pytest.raises(InputError, match="There is no model to stack; give at least one"):
+        train.stack([])
+    single = some_state()
+    states = train.stack([single, single._replace(step=single.step + 1)])
+    for index in (2, -3, 100):
+        with pytest.raises(InputError, match=f"no model {index} among 2 stacked ones"):
+            train.unstack(states, index)
+    with pytest.raises(InputError, match="no model 0 among 0 stacked ones"):
+        train.unstack(single, 0)
+    assert [int(train.unstack(states, index).step) for index in (0, 1, -1, -2)] == [0, 1, 1, 0]
+
+
+def interrupting(function: Any, call: int) -> Any:
+    """Interrupt the user's program at the end of a call of a function."""
+    calls = []
+
+    def interrupted(*args: Any) -> Any:
+        calls.append(function(*args))
+        if len(calls) == call:
+            raise KeyboardInterrupt
+        return calls[-1]
+
+    return interrupted
+
+
+def steps_told(told: list[train.Progress]) -> list[int]:
+    return [latest.step for latest in told]
+
+
+@pytest.mark.parametrize("chunks", range(1, 7))
+def test_interrupted_by_the_user_training_loses_nothing(tmp_path: Path, chunks: int) -> None:
+    """Though no snapshot was due; in both stages, and at the end."""
+    told: list[train.Progress] = []
+    with pytest.raises(KeyboardInterrupt):
+        fit(start(), clinic_data(), snapshots=tmp_path,
+            progress=interrupting(told.append, chunks))  # fmt: skip
+    assert [path.name for path in tmp_path.iterdir()] == ["snapshot.safetensors"]
+    again = fit(start(), clinic_data(), snapshots=tmp_path, progress=told.append)
+    assert steps_told(told) == [*range(100, 601, 100)]
+    assert_same(again, trained())
+
+
+@pytest.mark.parametrize("where", ["_second_stage", "held_out_score"])
+def test_interrupted_within_a_chunk_training_goes_on_from_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    data, held = hold_out(clinic_data(), 0.2, key=jax.random.key(0))
+    settings = dataclasses.replace(SMALL, patience=200)
+    whole: list[train.Progress] = []
+    expected = fit(start(), data, settings, held=held, progress=whole.append)
+    told: list[train.Progress] = []
+    options = {"held": held, "snapshots": tmp_path, "progress": told.append}
+    with monkeypatch.context() as patch:
+        patch.setattr(train, where, interrupting(getattr(train, where), 3))
+        with pytest.raises(KeyboardInterrupt):
+            fit(start(), data, settings, **options)
+    assert steps_told(told) == [100, 200]
+    assert_same(fit(start(), data, settings, **options), expected)
+    assert steps_told(told) == steps_told(whole)
+
+
+def test_interrupted_before_anything_is_done_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained()
+    monkeypatch.setattr(train, "_second_stage", interrupting(train._second_stage, 1))
+    with pytest.raises(KeyboardInterrupt):
+        fit(start(), clinic_data(), snapshots=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_vanishes_is_made_again(tmp_path: Path) -> None:
+    folder = tmp_path / "snapshots"
+
+    def vanish(told: train.Progress) -> None:
+        if told.step in (100, 500):
+            shutil.rmtree(folder)
+
+    options = {"snapshots": folder, "snapshot_seconds": 0.0}
+    with pytest.raises(KeyboardInterrupt):
+        fit(start(), clinic_data(), progress=interrupting(vanish, 2), **options)
+    told: list[train.Progress] = []
+    assert_same(fit(start(), clinic_data(), snapshots=folder, progress=told.append), trained())
+    assert steps_told(told) == [300, 400, 500, 600]
+    shutil.rmtree(folder)
+    assert_same(fit(start(), clinic_data(), progress=vanish, **options), trained())
+    assert [path.name for path in folder.iterdir()] == ["snapshot.safetensors"]
+
+
+def test_training_goes_on_where_no_snapshot_can_be_written(tmp_path: Path) -> None:
+    folder = tmp_path / "snapshots"
+
+    def vanish(told: train.Progress) -> None:
+        if told.step == 100:
+            shutil.rmtree(folder)
+            folder.touch()
+        if told.step == 500:
+            folder.unlink()
+
+    with pytest.warns(RuntimeWarning, match="no new snapshot: .*snapshots cannot be .*File exists"):
+        models = fit(
+            start(), clinic_data(), snapshots=folder, snapshot_seconds=0.0, progress=vanish
+        )
+    assert_same(models, trained())
+    # The last one could be.
+    told: list[train.Progress] = []
+    assert_same(fit(start(), clinic_data(), snapshots=folder, progress=told.append), trained())
+    assert not told
 
 
 def spoilt(table: Row, cells: np.ndarray, target: np.ndarray) -> Row:

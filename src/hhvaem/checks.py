@@ -29,8 +29,8 @@ def check_training(states: State, data: Data, settings: Settings, held: Held | N
     ------
     InputError
         Where a setting is out of range, a table has too few rows, nothing observed, a cell that
-        is not finite, a column without an observed cell, or a target with one class; or where
-        there is nothing to stop early by.
+        is not finite (hidden or not: gradients would be NaN), a column without an observed cell,
+        or a target with one class; or where there is nothing to stop early by.
     """
     check_settings(settings)
     count = states.step.size if states.step.ndim == 1 else "no stacked"
@@ -139,14 +139,16 @@ def _check_columns(
     mask: Bool[np.ndarray, "rows columns"],
     levels: tuple[int, ...],
 ) -> None:
-    finite = np.isfinite(cells).all(0) | ~mask
+    finite = np.isfinite(cells).all(0)
     for j, count in enumerate(levels):
         if not finite[:, j].all():
             row = int(np.argmin(finite[:, j]))
-            raise InputError(
-                f"{what} {j} is not finite in row {row} (counted from 0); correct the value or "
-                "leave it out."
+            way_out = (
+                "correct the value or leave it out"
+                if mask[row, j]
+                else "it is hidden, so make the data by gather, which clears such cells"
             )
+            raise InputError(f"{what} {j} is not finite in row {row} (counted from 0); {way_out}.")
         low, high, seen = cells[:, mask[:, j], j]
         if (low > high).any() or (
             count > 1 and not np.isin(seen, np.arange(count, dtype=seen.dtype)).all()

@@ -2,16 +2,15 @@
 
 import contextlib
 import os
-import stat
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import narwhals.dependencies as nwd
 import pyarrow as pa
 from pyarrow import feather, parquet
 
+from hhvaem.atomic import replacing
 from hhvaem.containers import columns_of, repeated
 from hhvaem.delimited import first_line, read_text, write_text
 from hhvaem.errors import InputError
@@ -103,10 +102,8 @@ def write_table(table: Any, path: str | os.PathLike[str]) -> None:
         place = Path(os.path.realpath(path))
         if not place.parent.is_dir():
             raise InputError(f"The folder {place.parent} does not exist; make it first.")
-        if place.exists() and not os.access(place, os.W_OK):
-            raise InputError(f"{path} cannot be written: its permissions forbid it.")
         whole = _as_arrow(table)
-        with _replacing(place) as file:
+        with replacing(place) as file:
             if suffix in TEXT_SUFFIXES:
                 zipped = path.suffix.lower() == ".gz"
                 write_text(whole, file, tabs=suffix == ".tsv", zipped=zipped)
@@ -185,19 +182,3 @@ def _unwritable(name: str, data: Any, reason: object) -> InputError:
     return InputError(
         f"Column {name!r} of dtype {dtype} cannot be written ({reason}); {way_out(dtype)}."
     )
-
-
-@contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[IO[bytes]]:
-    """Open a new file that takes the place of `path` if nothing goes wrong."""
-    beside = path.with_name(f".{uuid.uuid4().hex}")
-    try:
-        with beside.open("xb") as file:
-            if path.exists():
-                beside.chmod(stat.S_IMODE(path.stat().st_mode))
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)

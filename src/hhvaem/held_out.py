@@ -1,5 +1,6 @@
 """Cells kept from training, and how well they are predicted: what early stopping goes by."""
 
+from numbers import Real
 from typing import NamedTuple
 
 import equinox as eqx
@@ -29,7 +30,7 @@ def hold_out(data: Data, share: float, *, key: PRNGKeyArray) -> tuple[Data, Held
     Raises
     ------
     InputError
-        Where the share is not between 0 and 1.
+        Where the share is no number between 0 and 1.
 
     Examples
     --------
@@ -40,12 +41,12 @@ def hold_out(data: Data, share: float, *, key: PRNGKeyArray) -> tuple[Data, Held
     >>> bool((shown.table.mask ^ held.mask).all()), round(float(held.mask.mean()), 2)
     (True, 0.1)
     """
-    if not 0 < share < 1:
+    if not isinstance(share, Real) or not 0 < share < 1:
         raise InputError(f"share={share!r} of the cells cannot be held out; give one in (0, 1).")
     table = data.table
     keys = jax.random.split(key)
     mask, target_mask = (
-        jax.random.bernoulli(key, share, mask.shape) & mask
+        jax.random.bernoulli(key, float(share), mask.shape) & mask
         for key, mask in zip(keys, (table.mask, table.target_mask), strict=True)
     )
     shown = table._replace(mask=table.mask & ~mask, target_mask=table.target_mask & ~target_mask)

@@ -11,6 +11,7 @@ latents is written; training, sampling and scoring all use it.
 """
 
 import math
+from numbers import Integral
 from typing import NamedTuple
 
 import equinox as eqx
@@ -20,6 +21,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from hhvaem.encoding import Cells
+from hhvaem.errors import InputError
 from hhvaem.hierarchy import Hierarchy
 from hhvaem.marginals import Direct, Marginals, cell_inputs, input_widths
 from hhvaem.networks import Dense, Perceptron
@@ -119,7 +121,14 @@ class Model(eqx.Module):
         reparameterised: bool = True,
         key: PRNGKeyArray,
     ) -> "Model":
-        """Make an untrained model with latent layers of the given sizes, data upwards."""
+        """Make an untrained model with latent layers of the given sizes, data upwards.
+
+        Raises
+        ------
+        InputError
+            Where a layer, or the networks' hidden layers, would have no units.
+        """
+        layers, hidden = _sizes(layers, hidden)
         keys = jax.random.split(key, 4)
         columns, widths = len(marginals.levels), sum(marginals.widths)
         target_columns = 0 if targets is None else len(targets.levels)
@@ -210,6 +219,19 @@ class Model(eqx.Module):
         by_h, by_x, by_missing = jnp.split(hidden.weight, [h.size, h.size + given.size])
         same = given @ by_x + missing @ by_missing + hidden.bias
         return out(jax.nn.relu(same + h @ by_h + guessed @ by_x))
+
+
+def _sizes(layers: tuple[int, ...], hidden: int) -> tuple[tuple[int, ...], int]:
+    def counts(size: object) -> bool:
+        return isinstance(size, Integral) and not isinstance(size, bool) and int(size) > 0
+
+    if not isinstance(layers, tuple) or not layers or not all(map(counts, layers)):
+        raise InputError(
+            f"layers={layers!r} must be a tuple of whole numbers of at least 1, such as (10, 5)."
+        )
+    if not counts(hidden):
+        raise InputError(f"hidden={hidden!r} must be a whole number of at least 1.")
+    return tuple(map(int, layers)), int(hidden)
 
 
 def _columns(widths: tuple[int, ...]) -> np.ndarray:

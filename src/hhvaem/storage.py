@@ -7,9 +7,6 @@ import contextlib
 import hashlib
 import json
 import os
-import stat
-import sys
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,11 +22,9 @@ from jax.tree_util import keystr, tree_flatten_with_path, tree_map_with_path
 from safetensors.numpy import save
 
 import hhvaem
+from hhvaem.atomic import check_file, replacing, sweep
 from hhvaem.containers import is_unicode
 from hhvaem.errors import InputError
-
-if sys.platform != "win32":
-    import fcntl
 
 Json = bool | int | float | str | list[Any] | tuple[Any, ...] | dict[str, Any] | None
 
@@ -60,11 +55,8 @@ def write_arrays(
     checksum = _checksum(plain, text)
     head = {"format": FORMAT, "version": hhvaem.__version__, "sha256": checksum}
     content = save(plain, {"hhvaem": json.dumps(head), "manifest": text})
-    with _told(Path(path), "written"):
-        _check_file(Path(path))
-        if Path(path).exists() and not os.access(path, os.W_OK):
-            raise InputError(f"{path} cannot be written: its permissions forbid it.")
-        _put(content, Path(os.path.realpath(path)))
+    with _told(Path(path), "written"), replacing(Path(os.path.realpath(path))) as file:
+        file.write(content)
 
 
 def read_arrays(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -76,7 +68,7 @@ def read_arrays(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], di
         Where the file cannot be read, is damaged, of a newer hhvaem or of another program.
     """
     with _told(Path(path), "read"):
-        _check_file(Path(path))
+        check_file(Path(path))
         content = Path(path).read_bytes()
     try:
         metadata = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])[_METADATA]
@@ -184,10 +176,18 @@ class Snapshots:
         return self.folder / "snapshot.safetensors"
 
     def save(self, tree: Any, info: dict[str, Json | np.ndarray]) -> None:
-        """Put a new snapshot in the place of the old one."""
+        """Put a new snapshot in the place of the old one, in a new folder if the old one is gone.
+
+        Raises
+        ------
+        InputError
+            Where it cannot be written.
+        """
         told = {key: value for key, value in info.items() if isinstance(value, np.ndarray)}
         arrays = pack({"state": tree}) | {f"info.{key}": value for key, value in told.items()}
         rest = {key: value for key, value in info.items() if key not in told}
+        with _told(self.folder, "a folder for snapshots"):
+            self.folder.mkdir(parents=True, exist_ok=True)
         write_arrays(self.path, arrays, {"identity": self.identity, "info": rest})
 
     def load(self, like: Any) -> tuple[Any, dict[str, Any]] | None:
@@ -239,6 +239,7 @@ def open_snapshots(folder: str | os.PathLike[str], identity: dict[str, Json]) ->
         snapshots.folder.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=snapshots.folder):
             pass
+        sweep(snapshots.folder)
     if snapshots.path.exists():
         snapshots._check(read_arrays(snapshots.path)[1])
     return snapshots
@@ -277,48 +278,3 @@ def _told(path: Path, done: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise InputError(f"{path} cannot be {done}: {error.strerror or error}.") from error
-
-
-def _check_file(path: Path) -> None:
-    if path.exists() and not path.is_file():
-        raise InputError(f"{path} is a folder or a device; name a file.")
-
-
-def _put(content: bytes, place: Path) -> None:
-    for left in place.parent.glob(".hhvaem.*.tmp"):
-        # What has bytes was locked before; a lock that is free now was that of a killed process.
-        with contextlib.suppress(OSError):
-            if left.stat().st_size:
-                with _locked(left):
-                    left.unlink()
-    beside = place.with_name(f".hhvaem.{uuid.uuid4().hex}.tmp")
-    try:
-        with contextlib.ExitStack() as lock:
-            with beside.open("xb") as file:
-                with contextlib.suppress(OSError):  # some file systems have no locks
-                    lock.enter_context(_locked(beside))
-                if place.exists():
-                    beside.chmod(stat.S_IMODE(place.stat().st_mode))
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(beside, place)
-    finally:
-        beside.unlink(missing_ok=True)
-    with contextlib.suppress(OSError):  # some systems cannot make a folder durable
-        folder = os.open(place.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a file; it ends with the process, however that ends."""
-    if sys.platform == "win32":  # where an open file cannot be removed anyway
-        yield
-        return
-    with path.open("r+b") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield

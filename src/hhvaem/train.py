@@ -6,6 +6,7 @@ in `steps.py`. Here steps become compiled loops over the data on the device; sev
 """
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, replace
@@ -73,8 +74,27 @@ class _Best(NamedTuple):
     waited: Int[Array, " models"]
 
 
+class _Reached(NamedTuple):
+    """Where training is after whole chunks of steps."""
+
+    step: int
+    states: State
+    best: _Best | None
+    told: tuple[History, ...]
+
+
 def gather(tables: Sequence[Row]) -> Data:
-    """Put the rows of each model along a leading axis, all padded to the same length."""
+    """Put the rows of each model along a leading axis, all padded to the same length.
+
+    Raises
+    ------
+    InputError
+        Where there is no table, or one has other columns or targets than the first.
+    """
+    if not tables:
+        raise InputError("There is no table to gather; give one for each model.")
+    widths = [[leaf.shape[1:] for leaf in jax.tree.leaves(table)] for table in tables]
+    _check_alike(widths, "Table", "columns and targets")
     rows = [len(table.mask) for table in tables]
     length = padded_length(max([*rows, 1]))
 
@@ -100,15 +120,46 @@ def _without_hidden(table: Row) -> Row:
 
 
 def stack(states: list[State]) -> State:
-    """Put the states of several models along a leading axis."""
+    """Put the states of several models along a leading axis.
+
+    Raises
+    ------
+    InputError
+        Where there is no model, or one is not made as the first.
+    """
+    if not states:
+        raise InputError("There is no model to stack; give at least one.")
     arrays, rest = zip(*(eqx.partition(state, eqx.is_array) for state in states), strict=True)
+    kinds = [
+        (jax.tree.structure(each), [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(each)])
+        for each in arrays
+    ]
+    _check_alike(kinds, "Model", "columns, layers, hidden units and settings")
     return eqx.combine(jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays), rest[0])
 
 
 def unstack(states: State, index: int) -> State:
-    """Take one model out of several."""
+    """Take one model out of several.
+
+    Raises
+    ------
+    InputError
+        Where there is no model of that number.
+    """
+    count = states.step.size if states.step.ndim else 0
+    if not -count <= index < count:
+        raise InputError(f"There is no model {index} among {count} stacked ones (counted from 0).")
     arrays, rest = eqx.partition(states, eqx.is_array)
     return eqx.combine(jax.tree.map(lambda leaf: leaf[index], arrays), rest)
+
+
+def _check_alike(kinds: Sequence[object], what: str, alike: str) -> None:
+    for i, kind in enumerate(kinds):
+        if kind != kinds[0]:
+            raise InputError(
+                f"{what} {i} (counted from 0) is not like the first; what is trained at once has "
+                f"the same {alike}."
+            )
 
 
 def compile_ahead(states: State, data: Data, settings: Settings) -> Future[Any]:
@@ -156,7 +207,9 @@ def train(
         What `compile_ahead` gave; without it the third stage is compiled during the second.
     snapshots
         A folder from which to go on, and in which to leave off every `snapshot_seconds`. Killed
-        at any moment, the same call then ends with the same models.
+        at any moment, the same call then ends with the same models; after a keyboard interrupt no
+        whole chunk of steps is made twice. Where nothing can be written any more, training warns
+        and goes on.
     progress
         Called after each chunk of steps.
 
@@ -174,46 +227,65 @@ def train(
     check_training(states, data, settings, held)
     until = settings.steps if until is None else min(check_count("until", until, 0), settings.steps)
     best = _nothing_yet(states) if settings.patience else None
-    told = [History(*(np.zeros((len(data.rows), 0), np.float32) for _ in History._fields))]
+    nothing = History(*(np.zeros((len(data.rows), 0), np.float32) for _ in History._fields))
+    reached = _Reached(int(states.step[0]), states, best, (nothing,))
     kept = None
     if snapshots is not None:
         kept = open_snapshots(snapshots, _identity(states, data, settings, held))
         if (loaded := kept.load((states, best))) is not None:
-            (states, best), whole = loaded
-            told = [History(**whole)]
-    done, saved = int(states.step[0]), time.monotonic()
-    if ahead is None and done < settings.second_stage < until:
-        ahead = compile_ahead(states, data, settings)
-    while done < until:
-        stage = 2 if done < settings.second_stage else 3
-        end = settings.second_stage if stage == 2 else settings.steps
-        if stage == 3 and ahead is not None:
-            ahead.result()
-        run = _second_stage if stage == 2 else _third_stage
-        length = min(CHUNK, end - done, until - done)
-        states, chunk = run(states, data, _as_compiled(settings), jnp.array(length))
-        done += length
-        told.append(History(*(np.asarray(part)[:, :length] for part in chunk)))
-        # What becomes of a model after its own early stop does not matter.
-        running = slice(None) if best is None else np.asarray(best.waited < settings.patience)
-        _check_finite(told[-1].loss[running], done)
-        if best is not None and held is not None:
-            best = _better(best, states, held_out_score(states.model, data, held), length, settings)
-            if done == end or (best.waited >= settings.patience).all():
-                _check_finite(best.score, done)
-                states, done = _at(best.states, end), end
-                best = _nothing_yet(states)
-        if kept is not None and (done >= until or time.monotonic() - saved > snapshot_seconds):
-            _save(kept, (states, best), told)
-            saved = time.monotonic()
-        if progress is not None:
-            latest = told[-1]
-            loss, acceptance = float(latest.loss.mean()), float(latest.acceptance.mean())
-            progress(Progress(stage, done, loss, acceptance))
+            (states, best), told = loaded
+            reached = _Reached(int(states.step[0]), states, best, (History(**told),))
+    saved, saved_at = reached.step, time.monotonic()
+    if ahead is None and reached.step < settings.second_stage < until:
+        ahead = compile_ahead(reached.states, data, settings)
+    try:
+        while reached.step < until:
+            stage = 2 if reached.step < settings.second_stage else 3
+            if stage == 3 and ahead is not None:
+                ahead.result()
+            reached = _chunk(reached, data, settings, held, until)
+            if kept is not None and (
+                reached.step >= until or time.monotonic() - saved_at > snapshot_seconds
+            ):
+                _save(kept, reached)
+                saved, saved_at = reached.step, time.monotonic()
+            if progress is not None:
+                latest = reached.told[-1]
+                loss, acceptance = float(latest.loss.mean()), float(latest.acceptance.mean())
+                progress(Progress(stage, reached.step, loss, acceptance))
+    except KeyboardInterrupt:
+        if kept is not None and reached.step > saved:
+            _save(kept, reached)
+        raise
+    states = reached.states
     learned = (states.model, states.sampler, states.directions)
     for leaf in jax.tree.leaves(eqx.filter(learned, eqx.is_inexact_array)):
-        _check_finite(leaf, done)
-    return states, _whole(told)
+        _check_finite(leaf, reached.step)
+    return states, _whole(reached.told)
+
+
+def _chunk(
+    reached: _Reached, data: Data, settings: Settings, held: Held | None, until: int
+) -> _Reached:
+    """Make the next chunk of steps, and what follows from it for an early stop."""
+    step, states, best, told = reached
+    second = step < settings.second_stage
+    end = settings.second_stage if second else settings.steps
+    length = min(CHUNK, end - step, until - step)
+    run = _second_stage if second else _third_stage
+    states, chunk = run(states, data, _as_compiled(settings), jnp.array(length))
+    step += length
+    latest = History(*(np.asarray(part)[:, :length] for part in chunk))
+    # What becomes of a model after its own early stop does not matter.
+    running = slice(None) if best is None else np.asarray(best.waited < settings.patience)
+    _check_finite(latest.loss[running], step)
+    if best is not None and held is not None:
+        best = _better(best, states, held_out_score(states.model, data, held), length, settings)
+        if step == end or (best.waited >= settings.patience).all():
+            _check_finite(best.score, step)
+            states, step = _at(best.states, end), end
+            best = _nothing_yet(states)
+    return _Reached(step, states, best, (*told, latest))
 
 
 @program
@@ -290,13 +362,16 @@ def _at(states: State, step: int) -> State:
     return states._replace(step=jnp.full_like(states.step, step))
 
 
-def _whole(told: list[History]) -> History:
+def _whole(told: tuple[History, ...]) -> History:
     return History(*(np.concatenate(parts, axis=1) for parts in zip(*told, strict=True)))
 
 
-def _save(kept: Snapshots, tree: tuple[State, _Best | None], told: list[History]) -> None:
-    told[:] = [_whole(told)]
-    kept.save(tree, dict(told[0]._asdict()))
+def _save(kept: Snapshots, reached: _Reached) -> None:
+    try:
+        kept.save((reached.states, reached.best), dict(_whole(reached.told)._asdict()))
+    except InputError as error:
+        # Training is worth more than its snapshots.
+        warnings.warn(f"There is no new snapshot: {error}", RuntimeWarning, stacklevel=3)
 
 
 def _identity(states: State, data: Data, settings: Settings, held: Held | None) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from hhvaem.atomic import check_file
 from hhvaem.cli.places import Out, Results, prepare
 
 if TYPE_CHECKING:
@@ -27,17 +28,22 @@ def reparam(
     """Train HH-VAEM on Boston with and without the reparameterisation, and draw what chains do."""
     results = results or out / "reparam.json"
     prepare(out, results)
+    check_file(results)
     # Here, so that other commands start without JAX and matplotlib.
     from hhvaem.paper import records
     from hhvaem.paper import reparam as variants
 
     console = Console()
+    if not console.is_interactive:
+        console.print(f"Training columns, then {seeds} models of each variant.")
+    printed = dict.fromkeys(variants.VARIANTS, 0)
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
         TextColumn("{task.fields[told]}"),
         TimeRemainingColumn(),
         console=console,
+        disable=not console.is_interactive,
     ) as progress:
         bars = {
             name: progress.add_task(name.capitalize(), total=steps, told="")
@@ -49,9 +55,14 @@ def reparam(
             if now.stage == 3:
                 told += f", acceptance {now.acceptance:.2f}"
             progress.update(bars[name], completed=now.step, told=told)
+            # Where there are no bars, a line at each tenth of the steps.
+            tenths = 10 * now.step // steps
+            if not console.is_interactive and tenths > printed[name]:
+                printed[name] = tenths
+                console.print(f"{name.capitalize()}: {told}")
 
         found = variants.experiment(steps=steps, seeds=seeds, tell=tell)
-    results.write_text(records.to_json(found))
+    records.write_json(found, results)
     variants.draw(found).savefig(out / "reparam.png", dpi=130)
     console.print(f"\nAt the end of training (mean of {seeds} seeds):\n")
     console.print(_ends(found))

@@ -8,6 +8,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from hhvaem.atomic import check_file
 from hhvaem.cli.places import Out, Results, prepare
 
 
@@ -15,6 +16,7 @@ def toys(out: Out = Path("paper"), results: Results = None) -> None:
     """Train chains on the wave and the dual moon, and draw them and figure 1(b)."""
     results = results or out / "toys.json"
     prepare(out, results)
+    check_file(results)
     # Here, so that other commands start without JAX and matplotlib.
     from hhvaem.paper import illustration, records
     from hhvaem.paper import toys as chains
@@ -25,7 +27,7 @@ def toys(out: Out = Path("paper"), results: Results = None) -> None:
     with console.status("Training a model with two latents"):
         of_model = illustration.experiment()
     found = {"versions": records.versions(), "toys": of_chains, "illustration": of_model}
-    results.write_text(records.to_json(found))
+    records.write_json(found, results)
     chains.draw(of_chains).savefig(out / "toys.png", dpi=130)
     illustration.draw(of_model).savefig(out / "illustration.png", dpi=130)
     console.print(

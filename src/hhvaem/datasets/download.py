@@ -2,7 +2,6 @@
 
 import http.client
 import logging
-import os
 import time
 import urllib.error
 import urllib.parse
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hhvaem.atomic import replacing
 from hhvaem.errors import InputError
 
 Progress = Callable[[int, int | None], None]
@@ -151,14 +151,7 @@ def _check_scheme(url: str) -> None:
 
 
 def put(content: bytes, path: Path) -> None:
-    """Write a file so that it is there whole or not at all."""
+    """Write a file, whole or not at all, in a folder that is made where there is none."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    half = path.with_name(f".{path.name}.{os.getpid()}.half")
-    try:
-        with half.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(half, path)
-    finally:
-        half.unlink(missing_ok=True)
+    with replacing(path) as file:
+        file.write(content)

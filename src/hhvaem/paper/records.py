@@ -2,12 +2,16 @@
 
 import importlib.metadata
 import json
+import os
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hhvaem import __version__
+from hhvaem.atomic import replacing
+from hhvaem.errors import InputError
 
 PACKAGES = ("jax", "equinox", "optax", "numpy")
 
@@ -27,3 +31,18 @@ def to_json(results: dict[str, Any]) -> str:
     """Write results as text, with each innermost list on one line."""
     text = json.dumps(results, indent=1)
     return re.sub(r"\[\s*([^][{}]*?)\s*\]", lambda x: f"[{' '.join(x[1].split())}]", text) + "\n"
+
+
+def write_json(results: dict[str, Any], path: Path) -> None:
+    """Write results to a file, whole or not at all; of a link, the file it points to is replaced.
+
+    Raises
+    ------
+    InputError
+        Where the file cannot be written.
+    """
+    try:
+        with replacing(Path(os.path.realpath(path))) as file:
+            file.write(to_json(results).encode())
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror or error}.") from error
