@@ -43,7 +43,6 @@ from hhvaem.paper.folds import (
     stage_one,
     take_fold,
     target_laws,
-    untrained,
 )
 
 ROOT = Path(__file__).parents[1]
@@ -81,7 +80,7 @@ def start(folds: list[Fold], published: Published) -> train.State:
     levels = folds[0].inputs.encoding.levels
     blank = program(eqx.filter_vmap(lambda key: MarginalVAEs.init(levels, key=key)))(keys)
     settings = published.settings()
-    return untrained((blank, target_laws(folds)), published.two_layers, settings, keys=keys)
+    return train.untrained((blank, target_laws(folds)), published.two_layers, settings, keys=keys)
 
 
 def gathered(folds: list[Fold]) -> train.Data:

@@ -68,7 +68,11 @@ def check_training(states: State, data: Data, settings: Settings, held: Held | N
         for j, (what, cells) in enumerate([("Column", table.cells), ("Target", table.target)]):
             # What is held out is scored, and part of the table.
             mask = (shown[j] | hidden[j])[i, :rows]
-            _check_columns(what, np.stack([part[i, :rows] for part in cells]), mask, levels[j])
+            own = len(levels[j])
+            if what == "Column" and data.columns is not None:
+                own = int(data.columns[i])
+            parts = np.stack([part[i, :rows, :own] for part in cells])
+            _check_columns(what, parts, mask[:, :own], levels[j][:own])
 
 
 def _check_start(states: State, settings: Settings) -> None:

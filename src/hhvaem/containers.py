@@ -45,6 +45,23 @@ def columns_of(table: Any) -> list[tuple[str, Any]]:
     return columns
 
 
+def like(table: Any, columns: dict[str, np.ndarray]) -> Any:
+    """Make a table of the same kind, with the same index where it has one.
+
+    Examples
+    --------
+    >>> like(np.zeros((2, 5)), {"low": np.array([1.0, 2.0]), "up": np.array([3.0, 4.0])}).tolist()
+    [[1.0, 3.0], [2.0, 4.0]]
+    """
+    if nwd.is_pandas_dataframe(table):
+        return type(table)(columns, index=table.index)
+    if nwd.is_polars_dataframe(table):
+        return type(table)(columns)
+    if isinstance(table, pa.Table):
+        return pa.table(columns)
+    return np.stack(list(columns.values()), axis=1)
+
+
 def is_array(table: Any) -> bool:
     """Say whether this is an array whose cells are all there."""
     return isinstance(table, np.ndarray) and not isinstance(table, np.ma.MaskedArray)

@@ -127,7 +127,7 @@ class Ordered(Likelihood):
     def cdf(self, parameters: Parameters, x: Values) -> Values:
         """Give the probability of a value not greater than `x`."""
         location, scale = _host(parameters)
-        return ndtr((self._ends(x)[1] - location) / scale)
+        return ndtr((self.ends(x)[1] - location) / scale)
 
     def quantile(self, parameters: Parameters, q: Values) -> Values:
         """Give the value that a share `q` of cells does not exceed."""
@@ -136,7 +136,7 @@ class Ordered(Likelihood):
 
     def grid(self, size: int) -> Grid:
         if self.warp.atoms is not None and len(self.warp.atoms) <= size:
-            low, high = self._ends(self.warp.atoms)
+            low, high = self.ends(self.warp.atoms)
             # What lies between two atoms goes to both in halves, so that nothing is lost.
             cuts = (high[:-1] + low[1:]) / 2
             edges = np.concatenate([[-EDGE], cuts, [EDGE]])
@@ -156,7 +156,7 @@ class Ordered(Likelihood):
             jnp.broadcast_to(jnp.asarray(grid.high, parameters.dtype), shape),
         )
 
-    def _ends(self, x: Values) -> tuple[Values, Values]:
+    def ends(self, x: Values) -> tuple[Values, Values]:
         """Give the ends of the cells of values, undoing the shortcut for narrow ones."""
         cell = self.warp.cell(x)
         narrow = self.warp.discrete & (cell.low == cell.high)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
+from scipy.special import ndtri
 
 from hhvaem.compiling import many_steps, padded_length, program
 from hhvaem.encoding import Cells, Encoding, TableMask, TableValues
@@ -35,6 +36,9 @@ LEARNING_RATE, WEIGHT_DECAY = 1e-3, 0.01
 CHUNK = 50
 # Nodes and reach, in standard deviations, of the integral over z.
 NODES, REACH = 129, 5.0
+# Values of a standard normal number that stand for it in equal parts, with its variance.
+_MIDDLES = ndtri((np.arange(8) + 0.5) / 8)
+PARTS = (_MIDDLES / _MIDDLES.std()).astype(np.float32)
 
 
 class MarginalVAEs(Marginals):
@@ -127,6 +131,16 @@ class MarginalVAEs(Marginals):
 
     def expected(self, parameters: Float[Array, " parameters"]) -> Float[Array, " inputs"]:
         return expected_inputs(self.levels, self._decode(parameters))
+
+    def components(
+        self, parameters: Float[Array, " parameters"], log_noise: Float[Array, " columns"]
+    ) -> Float[Array, "components inputs"]:
+        return jax.vmap(lambda part: self.expected(parameters + jnp.exp(log_noise) * part))(
+            jnp.asarray(PARTS)
+        )
+
+    def log_scale(self, log_noise: Float[Array, " columns"]) -> Float[Array, " columns"]:
+        return jnp.full_like(log_noise, LOG_NOISE)
 
     def sample(
         self,

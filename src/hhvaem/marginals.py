@@ -63,6 +63,20 @@ class Marginals(eqx.Module):
         """Give what the parameters make one expect of each cell, laid out as `cell_inputs`."""
 
     @abc.abstractmethod
+    def components(
+        self, parameters: Float[Array, " parameters"], log_noise: Float[Array, " columns"]
+    ) -> Float[Array, "components inputs"]:
+        """Give laws of which each cell's law is the mixture, in equal parts.
+
+        They are laid out as `cell_inputs`: of a number the location, of a level its share. The
+        scale of numbers is `log_scale`.
+        """
+
+    @abc.abstractmethod
+    def log_scale(self, log_noise: Float[Array, " columns"]) -> Float[Array, " columns"]:
+        """Give the log standard deviation of numbers about the locations of `components`."""
+
+    @abc.abstractmethod
     def sample(
         self,
         parameters: Float[Array, " parameters"],
@@ -146,6 +160,15 @@ class Direct(Marginals):
 
     def expected(self, parameters: Float[Array, " parameters"]) -> Float[Array, " inputs"]:
         return expected_inputs(self.levels, self._outputs(parameters))
+
+    def components(
+        self, parameters: Float[Array, " parameters"], log_noise: Float[Array, " columns"]
+    ) -> Float[Array, "components inputs"]:
+        del log_noise  # one law is enough
+        return self.expected(parameters)[None]
+
+    def log_scale(self, log_noise: Float[Array, " columns"]) -> Float[Array, " columns"]:
+        return log_noise
 
     def sample(
         self,

@@ -84,10 +84,16 @@ class Settings:
 
 
 class Data(NamedTuple):
-    """Rows on the device; those from `rows` on are padding."""
+    """Rows on the device; those from `rows` on are padding, and so are columns from `columns` on.
+
+    With `cumulative` weights, rows are not all drawn equally often: row i as often as a uniform
+    number falls between the weights i - 1 and i.
+    """
 
     table: Row
-    rows: Int[Array, ""]
+    rows: Int[Array, "*models"]
+    cumulative: Float[Array, "*models rows"] | None = None
+    columns: Int[Array, "*models"] | None = None
 
 
 class State(NamedTuple):
@@ -252,7 +258,10 @@ def _batch(model: Model, data: Data, size: int, key: PRNGKeyArray) -> Seen:
     """
     row_key, mask_key, feature_key = jax.random.split(key, 3)
     share = jax.random.uniform(row_key, (size,))
-    rows = (share * data.rows.astype(share.dtype)).astype(jnp.int32)
+    if data.cumulative is None:
+        rows = (share * data.rows.astype(share.dtype)).astype(jnp.int32)
+    else:
+        rows = jnp.searchsorted(data.cumulative, share, side="right")
     batch = jax.tree.map(lambda leaf: leaf[rows], data.table)
     columns = batch.mask.shape[1]
     shown = train_mask(mask_key, (size, columns + batch.target_mask.shape[1]))

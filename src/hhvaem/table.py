@@ -243,6 +243,33 @@ def fill(table: T, schema: Schema, values: np.ndarray) -> T:
     return _with_columns(table, filled)
 
 
+def without_columns(table: T, schema: Schema, names: Sequence[str]) -> T:
+    """Make the cells of some columns missing, all of them."""
+    columns = columns_of(table)
+    where = dict(zip(schema.names, _positions(table, columns, schema), strict=True))
+    if isinstance(table, np.ndarray):
+        if not names:
+            return table
+        result = table.astype(object if table.dtype.kind in "OUSmM" else float)
+        result[:, [where[name] for name in names]] = None if result.dtype == object else np.nan
+        return cast(T, result)
+    return cast(
+        T, _with_columns(table, {where[name]: _empty(columns, where[name]) for name in names})
+    )
+
+
+def _empty(columns: list[tuple[str, Any]], position: int) -> Any:
+    """Make a column of the same name and type with no observed cell."""
+    data = columns[position][1]
+    if isinstance(data, pa.ChunkedArray):
+        return pa.nulls(len(data), data.type)
+    if nwd.is_polars_series(data):
+        return data.clear(len(data))
+    # Missing is not in every dtype of pandas.
+    empty = data.where(np.zeros(len(data), bool)) if data.dtype != bool else None
+    return data.astype(object).where(np.zeros(len(data), bool)) if empty is None else empty
+
+
 def _check_schema(schema: Any) -> None:
     if not isinstance(schema, Schema):
         raise InputError(

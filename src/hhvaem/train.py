@@ -5,6 +5,7 @@ in `steps.py`. Here steps become compiled loops over the data on the device; sev
 (folds, seeds, members) train in one program, stacked along a leading axis.
 """
 
+import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -19,14 +20,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
 from hhvaem.checks import check_count, check_training
 from hhvaem.compiling import Lift, many_steps, padded_length, program
 from hhvaem.encoding import Cells
 from hhvaem.errors import InputError
 from hhvaem.held_out import Held, held_out_score
-from hhvaem.model import Row
+from hhvaem.marginals import Direct, Marginals
+from hhvaem.model import Model, Row
 from hhvaem.steps import (
     Data,
     Settings,
@@ -41,7 +43,7 @@ from hhvaem.storage import Snapshots, fingerprint, open_snapshots
 
 __all__ = [
     "Data", "History", "Progress", "Settings", "State",
-    "compile_ahead", "gather", "init", "stack", "train", "unstack",
+    "compile_ahead", "gather", "init", "stack", "train", "unstack", "untrained",
 ]  # fmt: skip
 
 # Steps between two looks at the loss: often enough for a progress bar, seldom enough to cost
@@ -83,8 +85,22 @@ class _Reached(NamedTuple):
     told: tuple[History, ...]
 
 
-def gather(tables: Sequence[Row]) -> Data:
+def gather(
+    tables: Sequence[Row],
+    *,
+    weights: Sequence[Float[np.ndarray, " rows"]] | None = None,
+    columns: int | None = None,
+) -> Data:
     """Put the rows of each model along a leading axis, all padded to the same length.
+
+    Parameters
+    ----------
+    tables
+        The rows of each model.
+    weights
+        How often each row is drawn, in proportion; without them, all equally often.
+    columns
+        How many columns the tables have, where those that follow are padding.
 
     Raises
     ------
@@ -105,7 +121,18 @@ def gather(tables: Sequence[Row]) -> Data:
     stacked = jax.tree.map(
         lambda *leaves: np.stack([padded(leaf) for leaf in leaves]), *map(_without_hidden, tables)
     )
-    return Data(*jax.device_put((stacked, np.array(rows))))
+    cumulative = None if weights is None else np.stack([_cumulated(w, length) for w in weights])
+    own = None if columns is None else np.full(len(tables), columns)
+    return Data(*jax.device_put((stacked, np.array(rows), cumulative, own)))
+
+
+def _cumulated(weights: Float[np.ndarray, " rows"], length: int) -> Float[np.ndarray, " length"]:
+    """Sum up weights to 1 at the last row; what follows is padding and never drawn."""
+    total = np.cumsum(weights) / np.sum(weights)
+    # Rounded to float32 before the last row is set, which must not be missed by any draw.
+    padded = np.ones(length, np.float32)
+    padded[: len(total) - 1] = total[:-1]
+    return padded
 
 
 def _without_hidden(table: Row) -> Row:
@@ -117,6 +144,31 @@ def _without_hidden(table: Row) -> Row:
     cells, mask, target, target_mask = jax.tree.map(np.asarray, table)
     mask, target_mask = mask.astype(bool), target_mask.astype(bool)
     return Row(shown(cells, mask), mask, shown(target, target_mask), target_mask)
+
+
+@program
+def untrained(
+    columns: tuple[Marginals, Direct | None],
+    layers: tuple[int, ...],
+    settings: Settings,
+    *,
+    hidden: int = 256,
+    reparameterised: bool = True,
+    keys: Key[Array, " models"],
+) -> State:
+    """Start a model for each key, on column models and laws of targets with an axis of models.
+
+    In one program: by themselves, dozens of small ones would be compiled.
+    """
+
+    def one(columns: tuple[Marginals, Direct | None], key: PRNGKeyArray) -> State:
+        model_key, key = jax.random.split(key)
+        model = Model.init(
+            *columns, layers, hidden=hidden, reparameterised=reparameterised, key=model_key
+        )
+        return init(model, settings, key=key)
+
+    return eqx.filter_vmap(one)(columns, keys)
 
 
 def stack(states: list[State]) -> State:
@@ -182,6 +234,7 @@ def train(
     *,
     held: Held | None = None,
     until: int | None = None,
+    max_seconds: float | None = None,
     ahead: Future[Any] | None = None,
     snapshots: Path | None = None,
     snapshot_seconds: float = 10.0,
@@ -203,6 +256,9 @@ def train(
     until
         The step to stop before, for now; training goes on from the states returned, and with
         `settings.patience` from `snapshots`, which also hold the best models so far.
+    max_seconds
+        Training ends with the first chunk of steps that is over after as many seconds, and with
+        `settings.patience` with the best models by then. How far it came depends on the machine.
     ahead
         What `compile_ahead` gave; without it the third stage is compiled during the second.
     snapshots
@@ -236,6 +292,7 @@ def train(
             (states, best), told = loaded
             reached = _Reached(int(states.step[0]), states, best, (History(**told),))
     saved, saved_at = reached.step, time.monotonic()
+    deadline = math.inf if max_seconds is None else saved_at + max_seconds
     if ahead is None and reached.step < settings.second_stage < until:
         ahead = compile_ahead(reached.states, data, settings)
     try:
@@ -253,11 +310,15 @@ def train(
                 latest = reached.told[-1]
                 loss, acceptance = float(latest.loss.mean()), float(latest.acceptance.mean())
                 progress(Progress(stage, reached.step, loss, acceptance))
+            if time.monotonic() > deadline:
+                break
     except KeyboardInterrupt:
         if kept is not None and reached.step > saved:
             _save(kept, reached)
         raise
-    states = reached.states
+    # Within a stage that the clock has ended.
+    stopped = reached.best if reached.step < until else None
+    states = reached.states if stopped is None else stopped.states
     learned = (states.model, states.sampler, states.directions)
     for leaf in jax.tree.leaves(eqx.filter(learned, eqx.is_inexact_array)):
         _check_finite(leaf, reached.step)
@@ -325,8 +386,12 @@ def _nothing_told(states: State) -> Told:
 
 
 def _as_compiled(settings: Settings) -> Settings:
-    """Leave out what no program reads: another value of it compiles nothing."""
-    return replace(settings, patience=0)
+    """Leave out what no program reads: another value of it compiles nothing.
+
+    Of the number of steps only that is left which says when the inflation is due.
+    """
+    due = settings.second_stage % settings.stein_every
+    return replace(settings, patience=0, steps=due, hmc_steps=0)
 
 
 def _check_finite(values: Float[Array | np.ndarray, "..."], step: int) -> None:

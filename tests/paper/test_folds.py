@@ -12,8 +12,8 @@ from hhvaem.datasets import CATALOGUE, load
 from hhvaem.datasets.work import plan
 from hhvaem.marginal_vae import MarginalVAEs, train_many_marginal_vaes
 from hhvaem.marginals import Direct
-from hhvaem.paper.folds import PUBLISHED, Fold, stage_one, take_fold, untrained
-from hhvaem.train import Settings
+from hhvaem.paper.folds import PUBLISHED, Fold, stage_one, take_fold
+from hhvaem.train import Settings, untrained
 
 
 @pytest.fixture(scope="module")

@@ -4,22 +4,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Key, PRNGKeyArray
+from jaxtyping import Array, Bool, Key
 
-from hhvaem.compiling import program
 from hhvaem.datasets import Dataset
 from hhvaem.datasets.work import Work
 from hhvaem.encoding import Cells, Encoding, TableMask, TableValues, standardised_encoding
 from hhvaem.inference import infer_schema
 from hhvaem.marginal_vae import MarginalVAEs, train_many_marginal_vaes
 from hhvaem.marginals import Direct
-from hhvaem.model import Model, Row
+from hhvaem.model import Row
 from hhvaem.schema import Column
-from hhvaem.steps import Settings, State, init
+from hhvaem.steps import Settings
 from hhvaem.table import encode
 
 
@@ -160,7 +158,7 @@ def stage_one(
 ) -> tuple[MarginalVAEs, Direct]:
     """Train the column models of several folds of a table at once.
 
-    They have a leading axis of folds on every array; `untrained` goes on from them.
+    They have a leading axis of folds on every array; `train.untrained` goes on from them.
     """
     marginals, _ = train_many_marginal_vaes(
         [(fold.inputs.encoding, fold.inputs.values, fold.inputs.mask) for fold in folds],
@@ -176,22 +174,3 @@ def target_laws(folds: Sequence[Fold]) -> Direct:
     """Give the laws of the targets, which are not trained, with a leading axis of folds."""
     laws = [Direct.fit(f.targets.encoding, f.targets.values, f.targets.mask) for f in folds]
     return jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *laws)
-
-
-@program
-def untrained(
-    columns: tuple[MarginalVAEs, Direct],
-    layers: tuple[int, ...],
-    settings: Settings,
-    *,
-    reparameterised: bool = True,
-    keys: Key[Array, " folds"],
-) -> State:
-    """Start the second stage of a model for each fold: stacked, as `train.train` takes them."""
-
-    def one(columns: tuple[MarginalVAEs, Direct], key: PRNGKeyArray) -> State:
-        model_key, key = jax.random.split(key)
-        model = Model.init(*columns, layers, reparameterised=reparameterised, key=model_key)
-        return init(model, settings, key=key)
-
-    return eqx.filter_vmap(one)(columns, keys)

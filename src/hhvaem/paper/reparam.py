@@ -38,7 +38,7 @@ from hhvaem.hierarchy import Hierarchy
 from hhvaem.marginal_vae import MarginalVAEs
 from hhvaem.model import Gaussian, Model, Row, Seen
 from hhvaem.objectives import ChainNoise, Sampler, chain, chain_noise
-from hhvaem.paper.folds import PUBLISHED, Fold, Published, stage_one, take_fold, untrained
+from hhvaem.paper.folds import PUBLISHED, Fold, Published, stage_one, take_fold
 from hhvaem.paper.records import rounded, versions
 from hhvaem.sampling import hmc
 from hhvaem.sampling.diagnostics import movement
@@ -310,7 +310,7 @@ def experiment(
     variants = {}
     for name, reparameterised in VARIANTS.items():
         started = time.monotonic()
-        states = untrained(
+        states = train.untrained(
             columns, published.two_layers, settings, reparameterised=reparameterised, keys=keys
         )
         report = None if tell is None else partial(tell, name)

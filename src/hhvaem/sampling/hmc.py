@@ -174,6 +174,42 @@ def run(
     return lax.scan(move, state, (noise, step_sizes))
 
 
+def run_from(
+    noise: Noise,
+    position: Float[Array, " dim"],
+    log_density_fn: LogDensity,
+    step_sizes: Float[Array, "transitions dim"],
+    steps: int,
+) -> tuple[State, tuple[Float[Array, "transitions dim"], Info]]:
+    """Start a chain and run it, in a program that compiles fast.
+
+    Values are those of `init` and `run`, with noise that was drawn before. A start at which the
+    density is not finite is left with the first proposal at which it is. Not for reverse mode.
+
+    Returns
+    -------
+    state, (positions, info)
+        The state at the end, and the position and what was told after each transition.
+    """
+    # The gradient at the start comes out of the same loop, and is not compiled apart: it is a
+    # first transition of one step of length zero.
+    nowhere = State(position, jnp.full_like(position[0], -jnp.inf), jnp.zeros_like(position))
+    still = Noise(jnp.zeros_like(position), jnp.zeros_like(position[0]))
+    every_noise = jax.tree.map(lambda one, rest: jnp.concatenate([one[None], rest]), still, noise)
+    every_size = jnp.concatenate([jnp.zeros_like(position)[None], step_sizes])
+    lengths = jnp.array([1, *[steps] * len(step_sizes)])
+
+    def move(
+        state: State, inputs: tuple[Noise, Float[Array, " dim"], Int[Array, ""]]
+    ) -> tuple[State, tuple[Float[Array, " dim"], Info]]:
+        noise, step_size, length = inputs
+        state, info = _move(noise, state, log_density_fn, step_size, length)
+        return state, (state.position, info)
+
+    end, told = lax.scan(move, nowhere, (every_noise, every_size, lengths))
+    return end, jax.tree.map(lambda leaf: leaf[1:], told)
+
+
 def run_frozen(
     noise: Noise,
     position: Float[Array, " dim"],
@@ -181,38 +217,22 @@ def run_frozen(
     step_sizes: Float[Array, "transitions dim"],
     steps: int,
 ) -> tuple[State, Info]:
-    """Start a chain and run it: what training does, in a program that compiles fast.
+    """Do what `run_from` does, and be differentiated as training wants it.
 
-    Values are those of `init` and `run`, with noise that was drawn before, for all chains of a
-    program at once. Differentiated, the forces along the trajectories are constants (Campbell et
-    al. 2021, and the published code), and the derivative reaches the step sizes and the start
-    through the position at the end only: evaluate the target there to go on. A start at which
-    the density is not finite is left with the first proposal at which it is.
+    The forces along the trajectories are constants (Campbell et al. 2021, and the published
+    code), and the derivative reaches the step sizes and the start through the position at the end
+    only: evaluate the target there to go on.
     """
-    start, fixed = lax.stop_gradient((position, step_sizes))
-    # The gradient at the start comes out of the same loop, and is not compiled apart: it is a
-    # first transition of one step of length zero.
-    nowhere = State(start, jnp.full_like(start[0], -jnp.inf), jnp.zeros_like(start))
-    still = Noise(jnp.zeros_like(start), jnp.zeros_like(start[0]))
-    every_noise = jax.tree.map(lambda one, rest: jnp.concatenate([one[None], rest]), still, noise)
-    every_size = jnp.concatenate([jnp.zeros_like(start)[None], fixed])
-    lengths = jnp.array([1, *[steps] * len(fixed)])
-
-    def move(
-        state: State, inputs: tuple[Noise, Float[Array, " dim"], Int[Array, ""]]
-    ) -> tuple[State, tuple[Info, Float[Array, " dim"]]]:
-        noise, step_size, length = inputs
-        new, info = _move(noise, state, log_density_fn, step_size, length)
-        # With constant forces a trajectory ends at q + L step p + step^2 F. Hence its derivative
-        # by the step is L p + 2 step F, and F need not be known: step^2 F is what the rest leaves.
-        slope = 2.0 * (new.position - state.position) / step_size - steps * noise.momentum
-        return new, (info, jnp.where(info.accepted & jnp.isfinite(slope), slope, 0.0))
-
+    start, sizes = lax.stop_gradient((position, step_sizes))
     # Whatever else the density depends on is a constant as well.
-    end, told = lax.stop_gradient(lax.scan(move, nowhere, (every_noise, every_size, lengths)))
-    info, slopes = jax.tree.map(lambda leaf: leaf[1:], told)
+    end, (positions, info) = lax.stop_gradient(run_from(noise, start, log_density_fn, sizes, steps))
+    # With constant forces a trajectory ends at q + L step p + step^2 F. Hence its derivative by
+    # the step is L p + 2 step F, and F need not be known: step^2 F is what the rest leaves.
+    moves = jnp.diff(positions, axis=0, prepend=start[None])
+    slopes = 2.0 * moves / sizes - steps * noise.momentum
+    slopes = jnp.where(info.accepted[:, None] & jnp.isfinite(slopes), slopes, 0.0)
     # What is added has the value zero and the derivative wanted.
-    moved = end.position + (position - start) + (slopes * (step_sizes - fixed)).sum(0)
+    moved = end.position + (position - start) + (slopes * (step_sizes - sizes)).sum(0)
     return end._replace(position=moved), info
 
 

@@ -1,0 +1,291 @@
+"""What `Imputer`, `Regressor` and `Classifier` have in common."""
+
+import contextlib
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import jax
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from hhvaem import fitting
+from hhvaem.checks import check_count
+from hhvaem.containers import like, listed
+from hhvaem.errors import InputError, TableWarning
+from hhvaem.estimators.tables import checked_table
+from hhvaem.estimators.targets import Targets
+from hhvaem.fitting import Fitted, Part
+from hhvaem.inference import infer_schema
+from hhvaem.posterior import POSTERIORS, How, Posterior
+from hhvaem.presets import MARGINALS, PRESETS, Marginal, Plan
+from hhvaem.progress import training_bar
+from hhvaem.schema import Schema
+from hhvaem.table import Encoded, encode
+
+Inference = Literal["hmc", "gaussian", "importance"]
+C = TypeVar("C", bound=type)
+
+# Chains of a row when it is asked how they behave, and in how many groups with one start each.
+CHECKED, SUPERCHAINS = 64, 4
+# Chains and temperatures of an estimate of the likelihood.
+EVIDENCE = How("hmc", chains=32, transitions=30)
+
+PARAMETERS = """Parameters
+    ----------
+    preset
+        `default`; `paper`, the settings of the paper; or `fast`, which trains in seconds and is
+        for trying things out.
+    layers
+        Sizes of the latent layers, data upwards, such as `(10, 5)`.
+    inference
+        How the model is trained: `gaussian` by the evidence lower bound, `importance` by the
+        importance-weighted one, `hmc` by the first and then by chains.
+    kinds
+        Kinds of columns to use instead of the inferred ones, by name.
+    marginals
+        Models of single columns: `gaussianised` or `vae`.
+    members
+        How many models to train. With more than one, draws also show what the table leaves open
+        about the model.
+    max_steps, max_seconds
+        When training ends at the latest. With `max_seconds` how far it comes depends on the
+        machine, and the same seed need not give the same model.
+    batch_size
+        Rows of a training step.
+    draws
+        Chains of each row, behind everything that is computed from a fitted model.
+    random_state
+        Where all randomness comes from; None for a new seed in each fit.
+    snapshots
+        A folder from which an interrupted fit goes on: the same call on the same table.
+    verbose
+        1 shows a progress bar.
+    device
+        `cpu` or `gpu`; None for what JAX finds.
+
+    Layers, inference, marginals, steps, batch size and draws are those of the preset where they
+    are None.
+"""
+
+
+def with_parameters(cls: C) -> C:
+    """Put the parameters that all estimators have into the docstring of one."""
+    cls.__doc__ = (cls.__doc__ or "").replace("{parameters}", PARAMETERS.strip())
+    return cls
+
+
+class Estimator(BaseEstimator):
+    """What the three have in common."""
+
+    def __init__(
+        self,
+        *,
+        preset: str = "default",
+        layers: tuple[int, ...] | None = None,
+        inference: Inference | None = None,
+        kinds: Mapping[str, str] | None = None,
+        marginals: Marginal | None = None,
+        members: int = 1,
+        max_steps: int | None = None,
+        max_seconds: float | None = None,
+        batch_size: int | None = None,
+        draws: int | None = None,
+        random_state: Any = None,
+        snapshots: str | os.PathLike[str] | None = None,
+        verbose: int = 0,
+        device: str | None = None,
+    ) -> None:
+        self.preset = preset
+        self.layers = layers
+        self.inference = inference
+        self.kinds = kinds
+        self.marginals = marginals
+        self.members = members
+        self.max_steps = max_steps
+        self.max_seconds = max_seconds
+        self.batch_size = batch_size
+        self.draws = draws
+        self.random_state = random_state
+        self.snapshots = snapshots
+        self.verbose = verbose
+        self.device = device
+
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+    def _fit(self, table: Any, goal: Targets | None) -> None:
+        plan = self._plan()
+        members = check_count("members", self.members, 1)
+        if self.snapshots is not None and self.random_state is None:
+            raise InputError("With snapshots a fit needs a random_state, to be the same again.")
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self.schema_: Schema = infer_schema(table, self.kinds)
+        values, mask = encode(table, self.schema_)
+        self.members_ = members
+        self.fitted_: Fitted | None = None
+        if not self.schema_.modelled and goal is None:
+            return
+        with self._on_device(), self._bar(plan) as report:
+            self.fitted_ = fitting.fit(
+                Part(self.schema_.modelled, values, mask),
+                None if goal is None else goal.part,
+                plan,
+                members=members,
+                seed=seed,
+                max_seconds=self.max_seconds,
+                snapshots=None if self.snapshots is None else Path(self.snapshots),
+                progress=report,
+            )
+        _warn_of_nothing_learned(self.fitted_)
+
+    def _plan(self) -> Plan:
+        """Put what was asked for into the preset."""
+        if self.preset not in PRESETS:
+            raise InputError(f"preset={self.preset!r} is unknown; use {listed(list(PRESETS))}.")
+        plan = PRESETS[self.preset]
+        settings = plan.settings
+        if self.inference is not None:
+            settings = replace(settings, inference=self.inference)
+        if self.max_steps is not None:
+            steps = check_count("max_steps", self.max_steps, 1)
+            settings = replace(settings, steps=steps, hmc_steps=min(settings.hmc_steps, steps // 2))
+        if self.batch_size is not None:
+            settings = replace(settings, batch_size=check_count("batch_size", self.batch_size, 1))
+        if self.marginals is not None and self.marginals not in MARGINALS:
+            raise InputError(
+                f"marginals={self.marginals!r} is unknown; use {listed(list(MARGINALS))}."
+            )
+        how = plan.how
+        if self.preset == "paper" and settings.inference != "hmc":
+            how = replace(
+                how,
+                posterior="importance" if settings.inference == "importance" else "encoder",
+            )
+        if self.draws is not None:
+            how = replace(how, chains=check_count("draws", self.draws, 1))
+        return replace(
+            plan,
+            layers=plan.layers if self.layers is None else tuple(self.layers),
+            marginals=self.marginals or plan.marginals,
+            settings=settings,
+            how=how,
+        )
+
+    def _how(self, posterior: Posterior | None, draws: int | None) -> How:
+        """Say how to draw: as the fit was asked to, or otherwise in this call."""
+        how = self._model.plan.how
+        if posterior is not None:
+            if posterior not in POSTERIORS:
+                raise InputError(
+                    f"posterior={posterior!r} is unknown; use {listed(list(POSTERIORS))}."
+                )
+            how = replace(how, posterior=posterior)
+        count = how.chains if draws is None else check_count("draws", draws, 1)
+        return replace(how, chains=-(-count // self.members_))
+
+    @property
+    def _model(self) -> Fitted:
+        assert self.fitted_ is not None
+        return self.fitted_
+
+    def _encoded(self, X: Any) -> tuple[Any, Encoded]:
+        check_is_fitted(self, "schema_")
+        table = checked_table(self, X, reset=False)
+        return table, encode(table, self.schema_)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file, whole or not at all; `hhvaem.load` reads it."""
+        from hhvaem.saving import save  # which knows the classes made of this one
+
+        check_is_fitted(self, "schema_")
+        save(self, path)
+
+    def log_likelihood(self, X: Any, *, return_error: bool = False) -> Any:
+        """Give log p(observed cells) of each row.
+
+        By annealed importance sampling, in the user's units: a value that has a mass (a level, a
+        whole number, a value that many rows share) counts by its log mass, any other by its log
+        density. A row without an observed cell has the log probability 0.
+
+        Parameters
+        ----------
+        X
+            A table.
+        return_error
+            Whether to give the standard error of each estimate, too.
+
+        Returns
+        -------
+        array, or two
+            One number for each row.
+        """
+        _, (values, mask) = self._encoded(X)
+        found, error = np.zeros(len(values)), np.zeros(len(values))
+        if self.schema_.modelled:
+            with self._on_device():
+                found, error = self._model.log_likelihood(values, mask, EVIDENCE)
+        return (found, error) if return_error else found
+
+    def diagnostics(self, X: Any) -> Any:
+        """Say for each row how its chains behaved.
+
+        Returns
+        -------
+        table
+            Of the kind of `X`, with the mean `acceptance`, the share of `divergent` transitions,
+            the nested R-hat (`rhat`; about 1.05 where the chains have forgotten their start, as
+            few chains are compared) and the `movement` from the encoder's draw in its standard
+            deviations (about 1.4 where they have). Of several members, the worst.
+        """
+        table, (values, mask) = self._encoded(X)
+        how = replace(self._how("hmc", None), chains=CHECKED, superchains=SUPERCHAINS, kept=1)
+        with self._on_device():
+            told = self._model.checked(values, mask, how)
+        return like(table, told)
+
+    @contextlib.contextmanager
+    def _on_device(self) -> Iterator[None]:
+        if self.device is None:
+            yield
+            return
+        try:
+            device = jax.devices(self.device)[0]
+        except RuntimeError as error:
+            raise InputError(f"device={self.device!r} is not there; JAX sees none.") from error
+        with jax.default_device(device):
+            yield
+
+    @contextlib.contextmanager
+    def _bar(self, plan: Plan) -> Iterator[Any]:
+        if not self.verbose:
+            yield None
+            return
+        with training_bar(plan.settings.steps) as report:
+            yield report
+
+
+def check_level(level: Any) -> None:
+    """Refuse what is no probability."""
+    if not isinstance(level, int | float) or not 0 < level < 1:
+        raise InputError(f"level={level!r} is no probability; give a number between 0 and 1.")
+
+
+def _warn_of_nothing_learned(fitted: Fitted) -> None:
+    if max(fitted.record["gain_per_hidden_cell"]) <= 0:
+        warnings.warn(
+            "The model predicts hidden cells no better than each column does by itself: the "
+            "columns have nothing to do with each other, or training was too short.",
+            TableWarning,
+            stacklevel=3,
+        )

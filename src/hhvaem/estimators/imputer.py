@@ -1,0 +1,222 @@
+"""`Imputer`: fill the holes of tables."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Shaped
+from sklearn.base import TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from hhvaem.checks import check_count
+from hhvaem.containers import like, listed
+from hhvaem.errors import InputError
+from hhvaem.estimators.base import Estimator, check_level, with_parameters
+from hhvaem.estimators.tables import checked_table
+from hhvaem.posterior import Posterior
+from hhvaem.schema import LEVELLED
+from hhvaem.table import Encoded, fill, holes, without_columns
+
+
+@with_parameters
+class Imputer(TransformerMixin, Estimator):
+    """Fill the holes of tables.
+
+    {parameters}
+
+    Attributes
+    ----------
+    schema_
+        What each column was taken for.
+    fitted_
+        The model behind; None where no column needs one.
+    members_
+        How many models there are.
+    n_features_in_, feature_names_in_
+        The number of columns, and their names where they have names.
+
+    Examples
+    --------
+    >>> from hhvaem import Imputer
+    >>> from hhvaem.example import clinic
+    >>> table = clinic(rows=200)
+    >>> imputer = Imputer(preset="fast", random_state=0).fit(table)
+    >>> full = imputer.transform(table)
+    >>> sum(column.null_count for column in full.columns)
+    0
+    """
+
+    def fit(self, X: Any, y: Any = None) -> "Imputer":
+        """Learn what the columns of a table have to do with each other.
+
+        Parameters
+        ----------
+        X
+            A pandas or polars DataFrame, a pyarrow Table or a 2-D array, with holes.
+        y
+            Not used.
+        """
+        del y
+        self._fit(checked_table(self, X, reset=True), None)
+        return self
+
+    def transform(
+        self, X: Any, *, posterior: Posterior | None = None, draws: int | None = None
+    ) -> Any:
+        """Fill the holes: numbers with their predictive mean, levels with the most probable one.
+
+        Parameters
+        ----------
+        X
+            A table with the columns that `fit` saw.
+        posterior
+            `hmc`, `encoder` (cheaper) or `importance`; None for that of the fit.
+        draws
+            Chains of each row; None for those of the fit.
+
+        Returns
+        -------
+        table
+            Of the same kind, with the same index, names and dtypes; what was observed is
+            untouched.
+        """
+        table, encoded = self._encoded(X)
+        values = self._by_hole(table, encoded, posterior, draws, lambda law, *at: law.filled(*at))
+        return fill(table, self.schema_, values)
+
+    def sample(self, X: Any, draws: int = 20, *, posterior: Posterior | None = None) -> list[Any]:
+        """Fill the holes at random, several times: multiple imputation.
+
+        Each of the tables is a draw of all holes together. Of several members, draw i is by
+        member i modulo their number.
+
+        Returns
+        -------
+        list of tables
+        """
+        check_count("draws", draws, 1)
+        table, (values, mask) = self._encoded(X)
+        filled = np.repeat(np.where(mask, values, 0.0)[None], draws, axis=0)
+        if self.schema_.modelled:
+            rows = np.flatnonzero(~mask.all(1))
+            with self._on_device():
+                for part, cells, _ in self._model.cases(
+                    values[rows], mask[rows], self._how(posterior, draws)
+                ):
+                    filled[:, rows[part]] = cells[:draws]
+        return [fill(table, self.schema_, each) for each in filled]
+
+    def quantile(
+        self,
+        X: Any,
+        q: float,
+        *,
+        posterior: Posterior | None = None,
+        draws: int | None = None,
+    ) -> Any:
+        """Give for each cell the value that it does not exceed with probability q.
+
+        Returns
+        -------
+        table
+            Of the same kind. An observed cell is its own quantile; levels without order have
+            none, and their cells are missing.
+        """
+        if not isinstance(q, int | float) or not 0 < q < 1:
+            raise InputError(f"q={q!r} is no probability; give a number between 0 and 1.")
+        table, encoded = self._encoded(X)
+        values = self._by_hole(
+            table, encoded, posterior, draws, lambda law, *at: law.quantile(*at, q)
+        )
+        plain = [c.name for c in self.schema_ if c.kind in ("binary", "categorical")]
+        place = {column.name: j for j, column in enumerate(self.schema_.modelled)}
+        values[:, [place[name] for name in plain]] = 0.0
+        return without_columns(fill(table, self.schema_, values), self.schema_, plain)
+
+    def interval(
+        self,
+        X: Any,
+        level: float = 0.9,
+        *,
+        posterior: Posterior | None = None,
+        draws: int | None = None,
+    ) -> tuple[Any, Any]:
+        """Give for each cell the ends of the interval that holds it with probability `level`.
+
+        Returns
+        -------
+        low, up
+            Tables as `quantile` gives them.
+        """
+        check_level(level)
+        low, up = (1 - level) / 2, (1 + level) / 2
+        return (
+            self.quantile(X, low, posterior=posterior, draws=draws),
+            self.quantile(X, up, posterior=posterior, draws=draws),
+        )
+
+    def probabilities(
+        self,
+        X: Any,
+        column: str,
+        *,
+        posterior: Posterior | None = None,
+        draws: int | None = None,
+    ) -> Any:
+        """Give the probability of each level of a column in each row.
+
+        Returns
+        -------
+        table
+            Of the kind of `X`, with a column for each level; where the cell is observed, its
+            level has probability 1.
+        """
+        table, (values, mask) = self._encoded(X)
+        if column not in self.schema_ or self.schema_[column].kind not in LEVELLED:
+            names = [c.name for c in self.schema_ if c.kind in LEVELLED]
+            raise InputError(
+                f"{column!r} is no column with levels; those are {listed(names) or 'none'}."
+            )
+        place = self.schema_.modelled.index(self.schema_[column])
+        levels = self.schema_[column].levels
+        shares = np.zeros((len(values), len(levels)))
+        seen = mask[:, place]
+        shares[seen, values[seen, place].astype(int)] = 1.0
+        rows = np.flatnonzero(~seen)
+        with self._on_device():
+            how = self._how(posterior, draws)
+            for part, law, _ in self._model.laws(values[rows], mask[rows], how):
+                shares[rows[part]] = law.shares(place, np.arange(len(rows[part])))
+        return like(table, {str(level): shares[:, i] for i, level in enumerate(levels)})
+
+    def get_feature_names_out(self, input_features: Any = None) -> Shaped[np.ndarray, " columns"]:
+        """Give the names of the columns that `transform` returns: those of its input."""
+        check_is_fitted(self, "schema_")
+        names = np.array(self.schema_.names, dtype=object)
+        if input_features is not None and list(input_features) != list(names):
+            raise ValueError("input_features is not equal to feature_names_in_")
+        return names
+
+    def _by_hole(
+        self,
+        table: Any,
+        encoded: Encoded,
+        posterior: Posterior | None,
+        draws: int | None,
+        ask: Any,
+    ) -> Float[np.ndarray, "rows columns"]:
+        """Ask the law of each hole, and leave the observed cells as they are."""
+        values = np.where(encoded.mask, encoded.values, 0.0)
+        modelled = [column.modelled for column in self.schema_]
+        open_: Bool[np.ndarray, "rows columns"] = holes(table, self.schema_)[:, modelled]
+        rows = np.flatnonzero(open_.any(1))
+        if not rows.size:
+            return values
+        with self._on_device():
+            how = self._how(posterior, draws)
+            for part, law, _ in self._model.laws(encoded.values[rows], encoded.mask[rows], how):
+                here = rows[part]
+                for j in range(values.shape[1]):
+                    at = np.flatnonzero(open_[here, j])
+                    if at.size:
+                        values[here[at], j] = ask(law, j, at)
+        return values

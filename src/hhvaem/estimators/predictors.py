@@ -1,0 +1,216 @@
+"""`Regressor` and `Classifier`: predict targets from what is known."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Shaped
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils import Tags
+
+from hhvaem.checks import check_count
+from hhvaem.estimators import targets
+from hhvaem.estimators.base import Estimator, check_level, with_parameters
+from hhvaem.estimators.tables import checked_table
+from hhvaem.posterior import Posterior
+
+
+class _Predictor(Estimator):
+    """What predicts targets."""
+
+    def _ask(
+        self, X: Any, posterior: Posterior | None, draws: int | None, ask: Any
+    ) -> list[Shaped[np.ndarray, "rows *rest"]]:
+        """Ask the law of each target in each row."""
+        _, (values, mask) = self._encoded(X)
+        with self._on_device():
+            how = self._how(posterior, draws)
+            parts = [
+                [ask(law, j, np.arange(part.stop - part.start)) for j in range(self.n_outputs_)]
+                for part, _, law in self._model.laws(values, mask, how)
+            ]
+        return [np.concatenate(part) for part in zip(*parts, strict=True)]
+
+    def _checked(self, X: Any, y: Any) -> Any:
+        if y is None:
+            raise ValueError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y "
+                "is None."
+            )
+        return checked_table(self, X, reset=True)
+
+    def _draw(
+        self, X: Any, draws: int, posterior: Posterior | None
+    ) -> Float[np.ndarray, "draws rows targets"]:
+        check_count("draws", draws, 1)
+        _, (values, mask) = self._encoded(X)
+        with self._on_device():
+            how = self._how(posterior, draws)
+            parts = [target[:draws] for _, _, target in self._model.cases(values, mask, how)]
+        return np.concatenate(parts, axis=1)
+
+    def _shaped(self, parts: Sequence[np.ndarray]) -> Any:
+        return parts[0] if self.flat_ else np.stack(parts, axis=1)
+
+
+@with_parameters
+class Regressor(RegressorMixin, _Predictor):
+    """Predict numbers from whatever is known of the other columns.
+
+    {parameters}
+
+    Attributes
+    ----------
+    schema_
+        What each column was taken for.
+    fitted_
+        The model behind.
+    n_outputs_, flat_
+        The number of targets, and whether it is one that was given without a table around it.
+    members_
+        How many models there are.
+    n_features_in_, feature_names_in_
+        The number of columns, and their names where they have names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hhvaem import Regressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 2))
+    >>> y = X @ [1.0, -1.0]
+    >>> X[rng.random(X.shape) < 0.2] = np.nan
+    >>> model = Regressor(preset="fast", random_state=0).fit(X, y)
+    >>> low, up = model.predict_interval(X, level=0.9)
+    >>> bool(((low < y) & (y < up)).mean() > 0.7)
+    True
+    """
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def fit(self, X: Any, y: Any) -> "Regressor":
+        """Learn from a table and its targets; either may have holes.
+
+        Parameters
+        ----------
+        X
+            A pandas or polars DataFrame, a pyarrow Table or a 2-D array.
+        y
+            Numbers, one for each row, or a table of several targets. Rows without a known target
+            are learned from as well.
+        """
+        table = self._checked(X, y)
+        goal = targets.numbers(y, table.shape[0])
+        self.n_outputs_, self.flat_ = len(goal.part.columns), goal.flat
+        self._fit(table, goal)
+        return self
+
+    def predict(
+        self, X: Any, *, posterior: Posterior | None = None, draws: int | None = None
+    ) -> Float[np.ndarray, "rows *targets"]:
+        """Give the predictive mean of each target."""
+        return self._shaped(self._ask(X, posterior, draws, lambda law, *at: law.mean(*at)))
+
+    def predict_interval(
+        self,
+        X: Any,
+        level: float = 0.9,
+        *,
+        posterior: Posterior | None = None,
+        draws: int | None = None,
+    ) -> tuple[Float[np.ndarray, "rows *targets"], Float[np.ndarray, "rows *targets"]]:
+        """Give the ends of the interval that holds each target with probability `level`."""
+        check_level(level)
+        ends = (1 - level) / 2, (1 + level) / 2
+        both = self._ask(
+            X, posterior, draws, lambda law, *at: np.stack([law.quantile(*at, q) for q in ends], 1)
+        )
+        return self._shaped([each[:, 0] for each in both]), self._shaped(
+            [each[:, 1] for each in both]
+        )
+
+    def sample(
+        self, X: Any, draws: int = 100, *, posterior: Posterior | None = None
+    ) -> Float[np.ndarray, "draws rows *targets"]:
+        """Draw the targets of each row."""
+        drawn = self._draw(X, draws, posterior)
+        return drawn[..., 0] if self.flat_ else drawn
+
+
+@with_parameters
+class Classifier(ClassifierMixin, _Predictor):
+    """Predict classes from whatever is known of the other columns.
+
+    {parameters}
+
+    Attributes
+    ----------
+    classes_
+        The labels, in order; a list of them where there are several targets.
+    schema_, fitted_, n_outputs_, flat_, members_, n_features_in_, feature_names_in_
+        As those of `Regressor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hhvaem import Classifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 2))
+    >>> y = np.where(X.sum(1) > 0, "yes", "no")
+    >>> X[rng.random(X.shape) < 0.2] = np.nan
+    >>> model = Classifier(preset="fast", random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.8)
+    True
+    """
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def fit(self, X: Any, y: Any) -> "Classifier":
+        """Learn from a table and its labels; either may have holes.
+
+        Parameters
+        ----------
+        X
+            A pandas or polars DataFrame, a pyarrow Table or a 2-D array.
+        y
+            Labels, one for each row, or a table of several targets. Rows without a known label
+            are learned from as well.
+        """
+        table = self._checked(X, y)
+        goal = targets.labels(y, table.shape[0])
+        self.n_outputs_, self.flat_ = len(goal.part.columns), goal.flat
+        self.classes_: Any = goal.classes[0] if goal.flat else list(goal.classes)
+        self._fit(table, goal)
+        return self
+
+    def predict_proba(
+        self, X: Any, *, posterior: Posterior | None = None, draws: int | None = None
+    ) -> Any:
+        """Give the probability of each class; of several targets, a list of such tables."""
+        shares = self._ask(X, posterior, draws, lambda law, *at: law.shares(*at))
+        return shares[0] if self.flat_ else shares
+
+    def predict(
+        self, X: Any, *, posterior: Posterior | None = None, draws: int | None = None
+    ) -> Shaped[np.ndarray, "rows *targets"]:
+        """Give the most probable class of each row."""
+        shares = self.predict_proba(X, posterior=posterior, draws=draws)
+        if self.flat_:
+            return self.classes_[shares.argmax(1)]
+        both = zip(self.classes_, shares, strict=True)
+        return np.stack([classes[part.argmax(1)] for classes, part in both], axis=1)
+
+    def sample(
+        self, X: Any, draws: int = 100, *, posterior: Posterior | None = None
+    ) -> Shaped[np.ndarray, "draws rows *targets"]:
+        """Draw the labels of each row."""
+        drawn = self._draw(X, draws, posterior).astype(int)
+        if self.flat_:
+            return self.classes_[drawn[..., 0]]
+        return np.stack([c[drawn[..., j]] for j, c in enumerate(self.classes_)], axis=-1)

@@ -1,0 +1,368 @@
+"""From a table of numbers to a fitted model, and from a fitted model to the laws of cells."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Key
+
+from hhvaem import posterior, train
+from hhvaem.compiling import padded_length
+from hhvaem.encoding import (
+    Cells,
+    Encoding,
+    TableMask,
+    TableValues,
+    gaussianised_encoding,
+    standardised_encoding,
+)
+from hhvaem.held_out import held_out_score, hold_out, own_score
+from hhvaem.marginal_vae import train_marginal_vaes
+from hhvaem.marginals import Direct, Marginals
+from hhvaem.model import Model, Row
+from hhvaem.objectives import Sampler
+from hhvaem.posterior import How, Tuned
+from hhvaem.predictive import Predictive, Scales
+from hhvaem.presets import Plan
+from hhvaem.schema import Column
+
+# Rows of one compiled call. It is the same for a single row and for a million, so that a row's
+# result is the same to the bit.
+ROWS, ROWS_ON_ACCELERATOR = 128, 4096
+# Columns come in multiples of this, so that tables of about the same width share programs.
+WIDTH = 4
+
+
+class Part(NamedTuple):
+    """Some columns of a table as numbers."""
+
+    columns: tuple[Column, ...]
+    values: TableValues
+    mask: TableMask
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A trained model of a table's columns, or several of them.
+
+    Parameters
+    ----------
+    encoding, target_encoding
+        The laws of the columns, and of the targets; None where there is no target.
+    models
+        With a leading axis of members on every array.
+    learned, tuned
+        What the third stage learned of its chains, where there was one, and the step size that
+        was found after training.
+    plan
+        How it was made.
+    seed
+        Where all randomness comes from.
+    record
+        What training told.
+    """
+
+    encoding: Encoding
+    target_encoding: Encoding | None
+    models: Model
+    learned: Sampler | None
+    tuned: Tuned
+    plan: Plan
+    seed: int
+    record: dict[str, Any]
+
+    @property
+    def members(self) -> int:
+        """How many models there are."""
+        return len(self.models.log_noise)
+
+    @cached_property
+    def scales(self) -> Scales:
+        """The laws of the columns, with the noise that was learned of them."""
+        return _scales(self.encoding, self.models.marginals, self.models.log_noise)
+
+    @cached_property
+    def target_scales(self) -> Scales:
+        """The laws of the targets, with the noise that was learned of them."""
+        assert self.target_encoding is not None
+        return _scales(self.target_encoding, self.models.targets, self.models.target_log_noise)
+
+    def laws(
+        self, values: TableValues, mask: TableMask, how: How
+    ) -> Iterator[tuple[slice, Predictive, Predictive | None]]:
+        """Give the laws of all cells and targets of rows, some rows at a time."""
+        keys = row_keys(values, mask, self.seed)
+        for chunk in self._chunks(values, mask, keys):
+            drawn = self._draws(chunk, how)
+            found = posterior.laws(self.models, chunk.row, drawn.positions)
+            cells, target = (np.asarray(part)[:, : chunk.size] for part in found)
+            laws = None
+            if self.target_encoding is not None:
+                laws = Predictive(self.target_scales, target)
+            yield chunk.rows, Predictive(self.scales, cells), laws
+
+    def cases(
+        self, values: TableValues, mask: TableMask, how: How, offset: int = 0
+    ) -> Iterator[tuple[slice, TableValues, TableValues]]:
+        """Draw all cells and targets of rows, in the user's units, some rows at a time.
+
+        Equal rows get draws of their own, by the number of rows before that were equal; `offset`
+        tells one call from another.
+        """
+        keys = row_keys(values, mask, self.seed, tell_apart=True, offset=offset)
+        columns = len(self.encoding.laws)
+        for chunk in self._chunks(values, mask, keys):
+            drawn = self._draws(chunk, how)
+            found = posterior.cases(self.models, chunk.row, drawn.positions, chunk.keys)
+            # From (members, rows, chains) to draws that take turns among members.
+            cells, target = (
+                np.concatenate(np.moveaxis(np.asarray(part)[:, : chunk.size], 2, 0))
+                for part in found
+            )
+            cells = self.encoding.decode(cells[..., :columns])
+            if self.target_encoding is not None:
+                target = self.target_encoding.decode(target)
+            yield chunk.rows, cells, target
+
+    def checked(
+        self, values: TableValues, mask: TableMask, how: How
+    ) -> dict[str, Float[np.ndarray, " rows"]]:
+        """Run the chains of rows and say how they behaved: of members, the worst."""
+        parts = []
+        for chunk in self._chunks(values, mask, row_keys(values, mask, self.seed)):
+            drawn = self._draws(chunk, how)
+            rhat = posterior.worst_rhat(drawn.positions, how.superchains)
+            told = (drawn.acceptance, drawn.divergent, rhat, drawn.movement)
+            parts.append([np.asarray(part, np.float64)[:, : chunk.size] for part in told])
+        accepted, divergent, mixed, moved = (
+            np.concatenate(part, axis=1) for part in zip(*parts, strict=True)
+        )
+        return {
+            "acceptance": accepted.min(0),
+            "divergent": divergent.max(0),
+            "rhat": mixed.max(0),
+            "movement": moved.min(0),
+        }
+
+    def log_likelihood(
+        self, values: TableValues, mask: TableMask, how: How
+    ) -> tuple[Float[np.ndarray, " rows"], Float[np.ndarray, " rows"]]:
+        """Give log p(observed cells) of each row in the user's units, and its standard error."""
+        keys = row_keys(values, mask, self.seed)
+        found, error = np.zeros(len(values)), np.zeros(len(values))
+        for chunk in self._chunks(values, mask, keys):
+            estimate = posterior.evidence(self.models, self.tuned, chunk.row, chunk.keys, how)
+            each, errors = (np.asarray(part, np.float64)[:, : chunk.size] for part in estimate)
+            # A mixture of the members in equal parts.
+            weights = np.exp(each - each.max(0))
+            found[chunk.rows] = each.max(0) + np.log(weights.mean(0))
+            error[chunk.rows] = np.sqrt(((weights / weights.sum(0) * errors) ** 2).sum(0))
+        return found + self.encoding.log_measure(values, mask).sum(1), error
+
+    def _draws(self, chunk: "_Chunk", how: How) -> posterior.Draws:
+        sampler = self.learned or self.tuned
+        return posterior.draws(self.models, sampler, chunk.row, chunk.keys, how)
+
+    def _chunks(
+        self, values: TableValues, mask: TableMask, keys: Key[Array, " rows"]
+    ) -> Iterator["_Chunk"]:
+        size = ROWS if jax.default_backend() == "cpu" else ROWS_ON_ACCELERATOR
+        width, targets = self.models.log_noise.shape[1], self.models.target_log_noise.shape[1]
+        none = jnp.asarray(np.zeros((size, targets), np.float32))
+        for first in range(0, len(values), size):
+            rows = slice(first, min(first + size, len(values)))
+            count = rows.stop - first
+            # The last chunk is filled up with its first row.
+            index = first + np.where(np.arange(size) < count, np.arange(size), 0)
+            row = _row(self.encoding, values[index], mask[index], width)
+            row = row._replace(target=Cells(none, none, none), target_mask=none.astype(bool))
+            yield _Chunk(rows, count, row, keys[index])
+
+
+class _Chunk(NamedTuple):
+    """Rows of one compiled call, filled up to its size."""
+
+    rows: slice
+    size: int
+    row: Row
+    keys: Key[Array, " rows"]
+
+
+def fit(
+    inputs: Part,
+    targets: Part | None,
+    plan: Plan,
+    *,
+    members: int = 1,
+    seed: int = 0,
+    max_seconds: float | None = None,
+    snapshots: Path | None = None,
+    progress: Callable[[train.Progress], None] | None = None,
+) -> Fitted:
+    """Train a model of some columns, and of targets that depend on them.
+
+    Parameters
+    ----------
+    inputs, targets
+        The columns; targets may be missing in some rows.
+    plan
+        How to.
+    members
+        How many models to train. More than one see the rows with weights of their own, from a
+        Bayesian bootstrap: what they disagree about is what the table does not say.
+    seed
+        Where all randomness comes from.
+    max_seconds, snapshots, progress
+        As for `train.train`.
+    """
+    key = jax.random.key(seed)
+    column_key, model_key, held_key, tune_key, weight_key, check_key = jax.random.split(key, 6)
+    encoding, marginals = _column_models(inputs, plan, column_key)
+    target_encoding, laws, target_rows = None, None, None
+    if targets is not None:
+        target_encoding, laws, target_rows = _target_laws(targets, plan)
+    row = _row(encoding, inputs.values, inputs.mask, len(marginals.levels))
+    if target_rows is not None:
+        row = row._replace(target=target_rows[0], target_mask=target_rows[1])
+    row = jax.tree.map(np.asarray, row)
+    # Rows are drawn with replacement: a table said twice is the same table.
+    times = -(-plan.settings.batch_size // len(row.mask))
+    row = jax.tree.map(lambda leaf: np.concatenate([leaf] * times), row)
+    weights = _bootstrap(weight_key, members, len(inputs.values), times) if members > 1 else None
+    data = train.gather([row] * members, weights=weights, columns=len(encoding.laws))
+    stacked = jax.tree.map(lambda leaf: jnp.stack([leaf] * members), (marginals, laws))
+    states = train.untrained(
+        stacked,
+        plan.layers,
+        plan.settings,
+        hidden=plan.hidden,
+        keys=jax.random.split(model_key, members),
+    )
+    shown, held = data, None
+    if plan.settings.patience:
+        shown, held = hold_out(data, plan.held_share, key=held_key)
+    states, history = train.train(
+        states,
+        shown,
+        plan.settings,
+        held=held,
+        max_seconds=max_seconds,
+        snapshots=snapshots,
+        progress=progress,
+    )
+    tuned = posterior.tune(states.model, data, jax.random.split(tune_key, members))
+    learned = states.sampler if plan.settings.inference == "hmc" else None
+    if held is None:
+        # Cells that training saw: enough to tell a model that learned nothing.
+        shown, held = hold_out(data, 0.2, key=check_key)
+    gain = held_out_score(states.model, shown, held) - own_score(states.model, shown, held)
+    record = {
+        "steps": int(history.loss.shape[1]),
+        "loss": [float(x) for x in history.loss[:, -100:].mean(1)],
+        "gain_per_hidden_cell": [float(x) for x in gain],
+    }
+    return Fitted(encoding, target_encoding, states.model, learned, tuned, plan, seed, record)
+
+
+def row_keys(
+    values: TableValues,
+    mask: TableMask,
+    seed: int,
+    *,
+    tell_apart: bool = False,
+    offset: int = 0,
+) -> Key[Array, " rows"]:
+    """Make a key for each row of its content and the seed alone.
+
+    With `tell_apart`, also of the number of equal rows before it, from `offset` on.
+    """
+    # Zero has one sign, and what is hidden one value.
+    content = np.where(mask, values + 0.0, 0.0)
+    content = np.ascontiguousarray(np.concatenate([content, mask], axis=1))
+    start = hashlib.blake2b(seed.to_bytes(16, "little", signed=True), digest_size=8)
+    words = np.empty((len(content), 2), np.uint32)
+    before: dict[bytes, int] = {}
+    for i, row in enumerate(content):
+        digest = start.copy()
+        digest.update(row.tobytes())
+        if tell_apart:
+            name = digest.digest()
+            number = before[name] = before.get(name, -1) + 1
+            digest.update((number + offset).to_bytes(8, "little"))
+        words[i] = np.frombuffer(digest.digest(), np.uint32)
+    return jax.random.wrap_key_data(jnp.asarray(words), impl="threefry2x32")
+
+
+def _column_models(inputs: Part, plan: Plan, key: Key[Array, ""]) -> tuple[Encoding, Marginals]:
+    """Make the first stage's models, with columns that are never observed as padding."""
+    if plan.marginals == "vae":
+        encoding = standardised_encoding(*inputs)
+        return encoding, train_marginal_vaes(
+            encoding, inputs.values, inputs.mask, key=key, steps=plan.marginal_steps
+        )[0]
+    if inputs.columns:
+        encoding = gaussianised_encoding(*inputs)
+        direct = Direct.fit(encoding, inputs.values, inputs.mask)
+    else:
+        encoding, direct = Encoding(()), Direct((), jnp.zeros(0))
+    levels = padded_levels(encoding, plan)
+    padding = len(levels) - len(direct.levels)
+    return encoding, Direct(levels, jnp.pad(direct.log_shares, (0, padding)))
+
+
+def padded_levels(encoding: Encoding, plan: Plan) -> tuple[int, ...]:
+    """Give the levels of a model's columns, those that are padding included."""
+    columns = len(encoding.laws)
+    if plan.marginals == "vae":
+        return encoding.levels
+    wide = columns > 8 * WIDTH
+    width = padded_length(columns) if wide else max(-(-columns // WIDTH), 1) * WIDTH
+    return (*encoding.levels, *[1] * (width - columns))
+
+
+def _target_laws(
+    targets: Part, plan: Plan
+) -> tuple[Encoding, Direct, tuple[Cells, Bool[Array, "rows targets"]]]:
+    make = standardised_encoding if plan.marginals == "vae" else gaussianised_encoding
+    encoding = make(*targets)
+    direct = Direct.fit(encoding, targets.values, targets.mask)
+    return (
+        encoding,
+        direct,
+        (encoding.encode(targets.values, targets.mask), jnp.asarray(targets.mask)),
+    )
+
+
+def _row(encoding: Encoding, values: TableValues, mask: TableMask, width: int) -> Row:
+    """Encode rows, with as many columns as the model has and no targets."""
+    padding = ((0, 0), (0, width - len(encoding.laws)))
+    cells = encoding.encode(values, mask)
+    none = np.zeros((len(values), 0), np.float32)
+    # By NumPy, as nothing is then compiled for tables of a new length.
+    return Row(
+        Cells(*(jnp.asarray(np.pad(np.asarray(part), padding)) for part in cells)),
+        jnp.asarray(np.pad(mask, padding)),
+        Cells(*[jnp.asarray(none)] * 3),
+        jnp.asarray(none.astype(bool)),
+    )
+
+
+def _bootstrap(
+    key: Key[Array, ""], members: int, rows: int, times: int
+) -> list[Float[np.ndarray, " rows"]]:
+    """Draw the weights of rows of each member: a Bayesian bootstrap (Rubin 1981)."""
+    weights = np.asarray(jax.random.exponential(key, (members, rows)), np.float64)
+    return [np.tile(each, times) for each in weights]
+
+
+def _scales(encoding: Encoding, marginals: Any, log_noise: Float[Array, "m c"]) -> Scales:
+    """Give the noise of columns that are not padding."""
+    log_scale = eqx.filter_vmap(lambda part, noise: part.log_scale(noise))(marginals, log_noise)
+    return Scales(encoding, np.asarray(log_scale, np.float64)[:, : len(encoding.laws)])
