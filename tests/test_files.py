@@ -229,6 +229,18 @@ def test_all_containers(tmp_path: Path, table: Any, suffix: str) -> None:
     assert columns == [["x", None, "y"], [1.5, None, 2.5]]
 
 
+def test_a_packed_file_holds_neither_a_time_nor_a_name(tmp_path: Path) -> None:
+    write_table(TABLE, tmp_path / "a.csv.gz")
+    assert (tmp_path / "a.csv.gz").read_bytes()[3:8] == bytes(5)
+
+
+def test_an_only_column_is_written_in_quotes_with_or_without_holes(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    for cells, content in (([1, 2], '"a"\n"1"\n"2"\n'), ([1, None], '"a"\n"1"\n""\n')):
+        write_table(pa.table({"a": cells}), path)
+        assert path.read_text() == content
+
+
 def test_an_index_that_says_something_is_written(tmp_path: Path) -> None:
     frame = pd.DataFrame({"a": [1, 2]}, index=pd.Index(["p", "q"], name="who"))
     write_table(frame, tmp_path / "a.csv")

@@ -1,10 +1,13 @@
 """Tables in text files: one record a line, fields between separators."""
 
+import contextlib
 import gzip
+import io
 import re
 import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,8 +17,10 @@ from hhvaem.errors import InputError
 
 # pyarrow's own list, and how Python and pandas print a missing value.
 _MISSING = [*csv.ConvertOptions().null_values, "None", "<NA>"]
-_LONGEST_LINE = 2**24  # in bytes; pyarrow cannot read a longer one
+LONGEST_LINE = 2**24  # in bytes; pyarrow cannot read a longer one
+LONGEST_HEADER = 2**22  # in bytes; of a longer one this much tells the separator
 _SEPARATORS = b",;\t|"
+MARK = b"\xef\xbb\xbf"  # of UTF-8, which some programs put before the first letter
 
 # Both start with the letter itself, for which the search is fast.
 _LED_BY_ZERO = re.compile(rb'0(?<=[\s,;|"]0)[\dxX]')
@@ -33,72 +38,142 @@ _OTHER_STARTS = {
 
 def read_text(path: Path, *, tabs: bool) -> pa.Table:
     """Read a text file; where `tabs`, a tab in the header is the separator whatever else is."""
-    content = _text(path)
-    bare = re.sub(rb'"[^"]*"', b"", _header(content))
-    found = b"\t" if tabs and b"\t" in bare else max(_bytes(_SEPARATORS), key=bare.count)
-    _check_quotes(path, content, found)
-    alone = found not in bare
-    if alone:
+    with unpacked(path) as file:
+        content = file.read()
+    check_start(path, content)
+    check_utf8(path, content)
+    content = content.removeprefix(MARK)
+    check_header(path, content)
+    parse = parse_options(content, tabs=tabs)
+    for start, _, closed in quoted_fields(content, parse):
+        if not closed:
+            raise unclosed(path, content.count(b"\n", 0, start) + 1)
+    if not parse.ignore_empty_lines:
         # A blank line is a hole of an only column, but around the table it means nothing.
         content = content.strip(b"\r\n")
-    content += b"\n"  # or pyarrow finds no header in a file that is nothing else
-    parse = csv.ParseOptions(
-        delimiter=found.decode(), newlines_in_values=True, ignore_empty_lines=not alone
+    return inferred(path, content, parse, {})
+
+
+@contextlib.contextmanager
+def unpacked(path: Path) -> Iterator[io.BufferedIOBase]:
+    """Open a file, for what it holds before it was packed.
+
+    Raises
+    ------
+    InputError
+        Where it should be packed and is not.
+    """
+    if path.suffix.lower() != ".gz":
+        with path.open("rb") as file:
+            yield file
+        return
+    try:
+        with gzip.open(path) as file:
+            yield file
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(f"{path} is not a gzip file: {first_line(error)}") from error
+
+
+def check_start(path: Path, content: bytes) -> None:
+    """Refuse what starts as no UTF-8 text does."""
+    for start, what in _OTHER_STARTS.items():
+        if content.startswith(start):
+            raise InputError(f"{path} {what}.")
+    if b"\0" in content[:4]:
+        raise InputError(f"{path} is UTF-16 or no text at all; save it as UTF-8.")
+
+
+def check_utf8(path: Path, content: bytes, line: int = 1) -> None:
+    """Refuse what is no UTF-8; `line` is the number of its first line."""
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line += content.count(b"\n", 0, error.start)
+        raise InputError(f"{path} is not UTF-8 in line {line}; save it as UTF-8.") from error
+
+
+def check_header(path: Path, content: bytes) -> None:
+    """Refuse what holds nothing."""
+    if not content.strip():
+        raise InputError(f"{path} is empty; a table needs at least a header.")
+
+
+def parse_options(content: bytes, *, tabs: bool) -> csv.ParseOptions:
+    """Tell the separator from the start of a text; lines may be blank if there is none."""
+    header = _header(content.lstrip(b"\r\n")[:LONGEST_HEADER])
+    bare = re.sub(rb'"[^"]*"', b"", header)
+    found = b"\t" if tabs and b"\t" in bare else max(_bytes(_SEPARATORS), key=bare.count)
+    return csv.ParseOptions(
+        delimiter=found.decode(), newlines_in_values=True, ignore_empty_lines=found in bare
     )
-    table = _parsed(path, content, parse, {})
-    return _with_codes(table, path, content, parse) if _LED_BY_ZERO.search(content) else table
 
 
-def _with_codes(table: pa.Table, path: Path, content: bytes, parse: csv.ParseOptions) -> pa.Table:
-    """Give columns of codes as text: 01234 and 0x10 are not the numbers 1234 and 16."""
-    numbers = [field.name for field in table.schema if _is_number(field.type)]
+def quoted_fields(content: bytes, parse: csv.ParseOptions) -> Iterator[tuple[int, int, bool]]:
+    """Give where quoted fields start and end, and whether a quote and an edge end them."""
+    if b'"' in content:
+        edge = re.escape(parse.delimiter.encode())
+        for field in re.finditer(_QUOTED % (edge, edge), content):
+            yield field.start(), field.end(), field[1] is not None
+
+
+def unclosed(path: Path, line: int) -> InputError:
+    """Give the error of a quoted field that goes on: it would swallow what follows."""
+    return InputError(
+        f"{path} has a quoted field in line {line} that does not end with a quote; close "
+        'it, and write a quote inside of quotes as "".'
+    )
+
+
+def inferred(
+    path: Path,
+    content: bytes,
+    parse: csv.ParseOptions,
+    kinds: Mapping[str, pa.DataType],
+    *,
+    before: int = 0,
+) -> pa.Table:
+    """Parse text and tell the types from it, but of the columns whose `kinds` are given.
+
+    Codes are text: 01234 and 0x10 are not the numbers 1234 and 16. In errors, `before` is the
+    number of records that were there before.
+    """
+    table = parsed(path, content, parse, kinds, before=before)
+    if not _LED_BY_ZERO.search(content):
+        return table
+    numbers = [
+        field.name for field in table.schema if _is_number(field.type) and field.name not in kinds
+    ]
     distinct = len(set(table.column_names)) == table.num_columns
     if not numbers or not distinct:  # names that are not distinct are refused later
         return table
-    kinds = dict.fromkeys(numbers, pa.string())
-    texts = _parsed(path, content, parse, kinds).select(numbers)
+    texts = parsed(path, content, parse, dict.fromkeys(numbers, pa.string()), only=numbers)
     for name, column in zip(numbers, texts.columns, strict=True):
         if pc.any(pc.match_substring_regex(column, r"^\s*0[\dxX]")).as_py():
             table = table.set_column(table.column_names.index(name), name, column)
     return table
 
 
-def write_text(table: pa.Table, file: IO[bytes], *, tabs: bool, zipped: bool) -> None:
+def write_text(table: pa.Table, file: Any, *, tabs: bool, header: bool = True) -> None:
     """Write a table as text, separated by tabs or by commas."""
-    if table.num_columns == 1 and table.column(0).null_count:
+    if table.num_columns == 1:
         # Of an only column a hole would be a blank line, which most programs skip.
         quoted = table.column(0).cast(pa.string()).fill_null("")
         table = pa.table({table.column_names[0]: quoted})
-    options = csv.WriteOptions(delimiter="\t" if tabs else ",", quoting_style="needed")
-    if zipped:
-        with gzip.GzipFile(fileobj=file, mode="wb") as packed:
-            csv.write_csv(table, packed, options)
-    else:
-        csv.write_csv(table, file, options)
+    options = csv.WriteOptions(
+        delimiter="\t" if tabs else ",", quoting_style="needed", include_header=header
+    )
+    csv.write_csv(table, file, options)
 
 
-def _text(path: Path) -> bytes:
-    """Give what a file holds, unpacked, as UTF-8 from the first letter of its header on."""
-    content = path.read_bytes()
+@contextlib.contextmanager
+def packed(file: IO[bytes], path: Path) -> Iterator[Any]:
+    """Give what to write the text of `path` to, so that `file` holds it as the name says."""
     if path.suffix.lower() == ".gz":
-        try:
-            content = gzip.decompress(content)
-        except (OSError, EOFError, zlib.error) as error:
-            raise InputError(f"{path} is not a gzip file: {first_line(error)}") from error
-    for start, what in _OTHER_STARTS.items():
-        if content.startswith(start):
-            raise InputError(f"{path} {what}.")
-    if b"\0" in content[:4]:
-        raise InputError(f"{path} is UTF-16 or no text at all; save it as UTF-8.")
-    try:
-        content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise InputError(f"{path} is not UTF-8 in line {line}; save it as UTF-8.") from error
-    content = content.removeprefix(b"\xef\xbb\xbf")
-    if not content.strip():
-        raise InputError(f"{path} is empty; a table needs at least a header.")
-    return content
+        # Neither the time nor the name of a file that is moved later belong into it.
+        with gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as text:
+            yield text
+    else:
+        yield file
 
 
 def _header(content: bytes) -> bytes:
@@ -111,34 +186,44 @@ def _bytes(content: bytes) -> list[bytes]:
     return [bytes([byte]) for byte in content]
 
 
-def _check_quotes(path: Path, content: bytes, separator: bytes) -> None:
-    """Refuse a quoted field that does not end at its quote: it would swallow what follows."""
-    if b'"' not in content:
-        return
-    edge = re.escape(separator)
-    for field in re.finditer(_QUOTED % (edge, edge), content):
-        if field[1] is None:
-            line = content.count(b"\n", 0, field.start()) + 1
-            raise InputError(
-                f"{path} has a quoted field in line {line} that does not end with a quote; close "
-                'it, and write a quote inside of quotes as "".'
-            )
-
-
-def _parsed(
-    path: Path, content: bytes, parse: csv.ParseOptions, kinds: dict[str, pa.DataType]
+def parsed(
+    path: Path,
+    content: bytes,
+    parse: csv.ParseOptions,
+    kinds: Mapping[str, pa.DataType],
+    *,
+    before: int = 0,
+    only: Sequence[str] = (),
 ) -> pa.Table:
+    """Parse text with a header, or `only` some of its columns.
+
+    Raises
+    ------
+    InputError
+        Naming the record, or the column whose kind does not hold a field.
+    """
+    if not content.endswith((b"\r", b"\n")):
+        content += b"\n"  # or pyarrow finds no header in a file that is nothing else
     try:
         return csv.read_csv(
             pa.BufferReader(content),
             # With more than one thread pyarrow does not know the line of an error.
-            csv.ReadOptions(use_threads=False, block_size=_LONGEST_LINE),
+            csv.ReadOptions(use_threads=False, block_size=LONGEST_LINE),
             parse,
-            csv.ConvertOptions(null_values=_MISSING, strings_can_be_null=True, column_types=kinds),
+            csv.ConvertOptions(
+                null_values=_MISSING,
+                strings_can_be_null=True,
+                column_types=kinds,
+                include_columns=only,
+            ),
         )
     except pa.ArrowException as error:
         found = re.search(r"Row #(\d+): (.*)", str(error))
-        where = f" in line {found[1]}: {found[2]}" if found else f": {error}"
+        where = f" in line {int(found[1]) + before}: {found[2]}" if found else f": {error}"
+        column = re.search(r"column #(\d+): Row", str(error))
+        if column:
+            names = parsed(path, content, parse, {}).column_names
+            where = f" in column {names[int(column[1])]!r}{where}"
         raise InputError(f"{path} cannot be read as CSV{first_line(Exception(where))}") from error
 
 

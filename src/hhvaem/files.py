@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from pyarrow import feather, parquet
 
 from hhvaem.atomic import replacing
 from hhvaem.containers import columns_of, repeated
-from hhvaem.delimited import first_line, read_text, write_text
+from hhvaem.delimited import first_line, packed, read_text, write_text
 from hhvaem.errors import InputError
 from hhvaem.reading import as_arrow, dtype_of, way_out
 
@@ -52,17 +52,11 @@ def read_table(path: str | os.PathLike[str]) -> pa.Table:
     [{'age': 31, 'city': 'Rome'}, {'age': None, 'city': 'Oslo'}]
     """
     path = Path(path)
-    with _told(path, "read"):
-        suffix = _suffix(path)
-        if not path.exists():
-            raise InputError(f"{path} does not exist.")
-        if path.stat().st_size == 0:
-            raise InputError(f"{path} is empty; a table needs at least a header.")
+    with told(path, "read"):
+        suffix = suffix_to_read(path)
         text = suffix in TEXT_SUFFIXES
         table = read_text(path, tabs=suffix == ".tsv") if text else _read_binary(path, suffix)
-    twice = repeated(table.column_names)
-    if twice:
-        raise InputError(f"{path} has more than one column named {twice}; rename them apart.")
+    check_names(path, table.column_names)
     return table
 
 
@@ -97,16 +91,13 @@ def write_table(table: Any, path: str | os.PathLike[str]) -> None:
     [{'age': 31}, {'age': None}]
     """
     path = Path(path)
-    with _told(path, "written"):
-        suffix = _suffix(path)
-        place = Path(os.path.realpath(path))
-        if not place.parent.is_dir():
-            raise InputError(f"The folder {place.parent} does not exist; make it first.")
-        whole = _as_arrow(table)
+    with told(path, "written"):
+        suffix, place = suffix_and_place(path)
+        whole = whole_table(table)
         with replacing(place) as file:
             if suffix in TEXT_SUFFIXES:
-                zipped = path.suffix.lower() == ".gz"
-                write_text(whole, file, tabs=suffix == ".tsv", zipped=zipped)
+                with packed(file, path) as text:
+                    write_text(whole, text, tabs=suffix == ".tsv")
             elif suffix == ".parquet":
                 parquet.write_table(whole, file)
             else:
@@ -114,7 +105,7 @@ def write_table(table: Any, path: str | os.PathLike[str]) -> None:
 
 
 @contextlib.contextmanager
-def _told(path: Path, done: str) -> Iterator[None]:
+def told(path: Path, done: str) -> Iterator[None]:
     """Say in one sentence what the system or the format has against a file."""
     if "\0" in str(path):
         raise InputError(f"{str(path)!r} cannot be {done}: no file name has a null character.")
@@ -123,6 +114,60 @@ def _told(path: Path, done: str) -> Iterator[None]:
     except (pa.ArrowException, OSError) as error:
         reason = getattr(error, "strerror", None) or first_line(error).rstrip(".")
         raise InputError(f"{path} cannot be {done}: {reason}.") from error
+
+
+@contextlib.contextmanager
+def told_of_kind(path: Path, suffix: str) -> Iterator[None]:
+    """Say in one sentence that a file is not what its suffix says."""
+    try:
+        yield
+    except pa.ArrowException as error:
+        kind = "Parquet" if suffix == ".parquet" else "Feather"
+        raise InputError(f"{path} is not a {kind} file: {first_line(error)}") from error
+
+
+def suffix_to_read(path: Path) -> str:
+    """Give the suffix of a file that has something in it.
+
+    Raises
+    ------
+    InputError
+        Where there is none, or it is empty.
+    """
+    suffix = _suffix(path)
+    if not path.exists():
+        raise InputError(f"{path} does not exist.")
+    if path.stat().st_size == 0:
+        raise InputError(f"{path} is empty; a table needs at least a header.")
+    return suffix
+
+
+def suffix_and_place(path: Path) -> tuple[str, Path]:
+    """Give the suffix of a file to write, and where it is when all links are followed.
+
+    Raises
+    ------
+    InputError
+        Where there is no such folder.
+    """
+    suffix = _suffix(path)
+    place = Path(os.path.realpath(path))
+    if not place.parent.is_dir():
+        raise InputError(f"The folder {place.parent} does not exist; make it first.")
+    return suffix, place
+
+
+def check_names(path: Path, names: Sequence[str]) -> None:
+    """Refuse columns of the same name.
+
+    Raises
+    ------
+    InputError
+        Naming them.
+    """
+    twice = repeated(names)
+    if twice:
+        raise InputError(f"{path} has more than one column named {twice}; rename them apart.")
 
 
 def _suffix(path: Path) -> str:
@@ -139,18 +184,22 @@ def _suffix(path: Path) -> str:
 
 
 def _read_binary(path: Path, suffix: str) -> pa.Table:
-    try:
+    with told_of_kind(path, suffix):
         if suffix == ".parquet":
             # Not parquet.read_table, which makes columns of folder names such as year=2020.
             with parquet.ParquetFile(path) as file:
                 return file.read()
         return feather.read_table(path)
-    except pa.ArrowException as error:
-        kind = "Parquet" if suffix == ".parquet" else "Feather"
-        raise InputError(f"{path} is not a {kind} file: {first_line(error)}") from error
 
 
-def _as_arrow(table: Any) -> pa.Table:
+def whole_table(table: Any) -> pa.Table:
+    """Give a table of any container as it is written.
+
+    Raises
+    ------
+    InputError
+        Naming a column that cannot be.
+    """
     columns = columns_of(table)
     if isinstance(table, pa.Table):
         return table

@@ -1,0 +1,466 @@
+"""Tables that are larger than memory: read and written a number of rows at a time."""
+
+import contextlib
+import io
+import os
+from array import array
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+from pyarrow import csv, feather, ipc, parquet
+
+from hhvaem.atomic import replacing
+from hhvaem.containers import listed
+from hhvaem.delimited import (
+    LONGEST_HEADER,
+    LONGEST_LINE,
+    MARK,
+    check_header,
+    check_start,
+    check_utf8,
+    inferred,
+    packed,
+    parse_options,
+    parsed,
+    quoted_fields,
+    unclosed,
+    unpacked,
+    write_text,
+)
+from hhvaem.errors import InputError
+from hhvaem.files import (
+    TEXT_SUFFIXES,
+    check_names,
+    suffix_and_place,
+    suffix_to_read,
+    told,
+    told_of_kind,
+    whole_table,
+)
+
+_BLOCK = 2**22  # bytes of text that are parsed at once
+_BATCH = 2**16  # rows that are read or written at once
+_GROUP = 2**26  # bytes that are gathered before they are written, since small groups cost much
+
+# The order in which pyarrow tries types; a column has the first that holds all its fields.
+_LADDER = (
+    pa.null(),
+    pa.int64(),
+    pa.bool_(),
+    pa.date32(),
+    pa.time32("s"),
+    pa.timestamp("s"),
+    pa.timestamp("s", "UTC"),
+    pa.timestamp("ns"),
+    pa.timestamp("ns", "UTC"),
+    pa.float64(),
+    pa.string(),
+)
+
+
+def read_chunks(
+    path: str | os.PathLike[str],
+    rows: int,
+    types: Mapping[str, pa.DataType] | None = None,
+) -> Iterator[pa.Table]:
+    r"""Read a table from a file, a number of rows at a time.
+
+    Together the chunks are what `read_table` gives, and what it refuses is refused with the same
+    sentences. Memory does not grow with the length of the file, but one batch of a Feather file is
+    held, as large as its writer made it. A text file is read twice: the types of its columns
+    depend on all rows, and no chunk is given of one that is wrong at its end.
+
+    Parameters
+    ----------
+    path
+        A file as for `read_table`.
+    rows
+        Rows in each chunk; there are less in the last one, which is the only one of a table
+        without rows.
+    types
+        Types of columns of a text file that are not to be told from it.
+
+    Yields
+    ------
+    pyarrow.Table
+
+    Raises
+    ------
+    InputError
+        Where the file cannot be read as what its suffix says, or a field not as its type.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "people.csv")
+    ...     _ = path.write_text("age;city\n31;Rome\nNA;Oslo\n30.5;Rome\n")
+    ...     for chunk in read_chunks(path, 2):
+    ...         print(chunk.to_pydict())
+    {'age': [31.0, None], 'city': ['Rome', 'Oslo']}
+    {'age': [30.5], 'city': ['Rome']}
+    """
+    path = Path(path)
+    if rows < 1:
+        raise InputError(f"A chunk cannot have {rows} rows; give 1 or more.")
+    with told(path, "read"):
+        suffix = suffix_to_read(path)
+        if suffix in TEXT_SUFFIXES:
+            tables = _text_tables(path, types or {}, tabs=suffix == ".tsv")
+        else:
+            tables = _binary_tables(path, suffix, min(rows, _BATCH))
+        yield from _regrouped(tables, rows)
+
+
+class Chunks:
+    """A file that is being written; made by `write_chunks`."""
+
+    def __init__(self, path: Path, suffix: str, file: IO[bytes]) -> None:
+        self._path = path
+        self._suffix = suffix
+        self._file = file
+        self._sink: Any = None
+        self._schema: pa.Schema = None
+        self._held: list[pa.Table] = []
+        self._bytes = 0
+
+    def write(self, table: Any) -> None:
+        """Write the next rows.
+
+        Parameters
+        ----------
+        table
+            A pandas or polars DataFrame, a pyarrow Table or a 2-D array, with the columns of the
+            tables before.
+
+        Raises
+        ------
+        InputError
+            Where it has other columns, or the format cannot hold one.
+        """
+        with told(self._path, "written"):
+            chunk = whole_table(table)
+            if self._schema is None:
+                self._schema = chunk.schema
+                self._sink = _sink(self._path, self._suffix, self._file, chunk.schema)
+            _check_same(self._schema, chunk.schema)
+            self._held.append(chunk)
+            self._bytes += chunk.nbytes
+            if self._bytes >= _GROUP:
+                self._flush()
+
+    def finish(self) -> None:
+        """Write what is still held."""
+        if self._schema is None:
+            raise InputError(f"{self._path} cannot be written without a table; write one.")
+        with told(self._path, "written"):
+            if self._held:
+                self._flush()
+            sink, self._sink = self._sink, None
+            sink.close()
+
+    def abandon(self) -> None:
+        """Write nothing more, and let go of the file."""
+        # What is written no longer counts, but pyarrow would write it after the file is closed.
+        with contextlib.suppress(Exception):
+            if self._sink is not None:
+                self._sink.close()
+
+    def _flush(self) -> None:
+        self._sink.write_table(pa.concat_tables(self._held))
+        self._held.clear()
+        self._bytes = 0
+
+
+@contextlib.contextmanager
+def write_chunks(path: str | os.PathLike[str]) -> Iterator[Chunks]:
+    """Write a table to a file, a number of rows at a time, whole or not at all.
+
+    The file holds what `write_table` would write of all chunks together. It takes its place when
+    the `with` block ends; where that ends with an error, what was there before stays.
+
+    Parameters
+    ----------
+    path
+        Where to; the suffix says the format, as for `read_table`.
+
+    Yields
+    ------
+    Chunks
+        Whose method `write` takes the next rows.
+
+    Raises
+    ------
+    InputError
+        As `write_table`, and where a chunk has other columns than the first, or there is none.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "people.parquet")
+    ...     with write_chunks(path) as chunks:
+    ...         chunks.write(pa.table({"age": [31, None]}))
+    ...         chunks.write(pa.table({"age": [40]}))
+    ...     [chunk.to_pydict() for chunk in read_chunks(path, 10)]
+    [{'age': [31, None, 40]}]
+    """
+    path = Path(path)
+    with contextlib.ExitStack() as undone:
+        with told(path, "written"):
+            suffix, place = suffix_and_place(path)
+            file = undone.enter_context(replacing(place))
+            chunks = Chunks(path, suffix, file)
+            undone.callback(chunks.abandon)
+        # Not told: what goes wrong here is not the fault of this file.
+        yield chunks
+        chunks.finish()
+        with told(path, "written"):
+            undone.pop_all().close()
+
+
+def _regrouped(tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
+    """Give the same rows in tables of `rows` rows, the last one of less, but at least one table."""
+    held = None
+    for table in tables:
+        held = pa.concat_tables([held, table]) if held else table
+        while held.num_rows > rows:
+            yield held.slice(0, rows)
+            held = held.slice(rows)
+    yield held
+
+
+def _binary_tables(path: Path, suffix: str, rows: int) -> Iterator[pa.Table]:
+    """Read a file of batches: first none of its rows, then all."""
+    with told_of_kind(path, suffix):
+        if suffix == ".parquet":
+            # With a buffer not all of a row group is read at once.
+            with parquet.ParquetFile(path, buffer_size=_BLOCK, pre_buffer=False) as file:
+                check_names(path, file.schema_arrow.names)
+                yield file.schema_arrow.empty_table()
+                for batch in file.iter_batches(rows):
+                    yield pa.Table.from_batches([batch], file.schema_arrow)
+            return
+        with pa.OSFile(os.fspath(path)) as source:
+            if source.read(6) != b"ARROW1":  # of old, or no Feather file at all
+                yield feather.read_table(path)
+                return
+            file = ipc.open_file(source)
+            check_names(path, file.schema.names)
+            yield file.schema.empty_table()
+            for number in range(file.num_record_batches):
+                yield pa.Table.from_batches([file.get_batch(number)])
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How a text file is written, and where its records are."""
+
+    parse: csv.ParseOptions
+    edges: list[int]  # in bytes, of blocks of whole records; the header is in the first one
+    header: bytes
+
+
+def _text_tables(path: Path, types: Mapping[str, pa.DataType], *, tabs: bool) -> Iterator[pa.Table]:
+    """Read a text file, first for its types and then for its values."""
+    layout, seen = _scan(path, types, tabs=tabs)
+    kinds = _settled(path, layout, seen)
+    for block in _blocks(path, layout):
+        yield parsed(path, block, layout.parse, kinds)
+
+
+def _scan(
+    path: Path, types: Mapping[str, pa.DataType], *, tabs: bool
+) -> tuple[_Layout, dict[str, set[pa.DataType]]]:
+    """Check a text file; give where its records are, and the types its columns have in blocks."""
+    seen: dict[str, set[pa.DataType]] = defaultdict(set)
+    header, before = b"", 0
+    with unpacked(path) as file:
+        start, line, parse = _start(path, file, tabs=tabs)
+        edges, end = [start], start
+        for block in _records(path, file, parse, line):
+            # What is text in one block is text in all.
+            texts = {name: pa.string() for name, found in seen.items() if pa.string() in found}
+            table = inferred(path, header + block, parse, {**texts, **types}, before=before)
+            if not header:
+                check_names(path, table.column_names)
+                header = _header(table.column_names, parse)
+            for field in table.schema:
+                seen[field.name].add(field.type)
+            before += table.num_rows
+            if block.strip(b"\r\n"):
+                end = edges[-1] + len(block.rstrip(b"\r\n"))
+            edges.append(edges[-1] + len(block))
+    if not parse.ignore_empty_lines:
+        # A blank line is a hole of an only column, but after the table it means nothing.
+        edges = [min(edge, end) for edge in edges]
+    return _Layout(parse, edges, header), seen
+
+
+def _start(path: Path, file: io.BufferedIOBase, *, tabs: bool) -> tuple[int, int, csv.ParseOptions]:
+    """Go to the header of a file, and give its place, its line and how the file is written."""
+    content = file.read(LONGEST_HEADER)
+    check_start(path, content)
+    while not content.removeprefix(MARK).strip() and (more := file.read(LONGEST_HEADER)):
+        content += more
+    text = content.removeprefix(MARK)
+    check_header(path, text)
+    text = text.lstrip(b"\r\n")
+    start = len(content) - len(text)
+    file.seek(start)
+    return start, content.count(b"\n", 0, start) + 1, parse_options(text, tabs=tabs)
+
+
+def _records(
+    path: Path, file: io.BufferedIOBase, parse: csv.ParseOptions, line: int
+) -> Iterator[bytes]:
+    """Cut a file that is at its line `line` into blocks of whole records, and check these."""
+    held, more = file.read(_BLOCK), file.read(_BLOCK)
+    while held:
+        # A record that is longer is one that pyarrow refuses, or a quote that is never closed.
+        last = not more or len(held) > 2 * LONGEST_LINE
+        end = _last_end(path, held, parse, line, last=last)
+        block, held = held[:end], held[end:] + more
+        more = file.read(max(_BLOCK, len(held))) if more else b""
+        if block:
+            check_utf8(path, block, line)
+            line += block.count(b"\n")
+            yield block
+
+
+def _last_end(path: Path, content: bytes, parse: csv.ParseOptions, line: int, *, last: bool) -> int:
+    """Give where the last whole record ends in the content of a file, or in the last of it."""
+    # A carriage return at the end may be the first half of a line end.
+    stop = len(content) - content.endswith(b"\r")
+    starts, ends = array("q"), array("q", [0])
+    for start, end, closed in quoted_fields(content, parse):
+        if not closed and (last or end < len(content)):
+            raise unclosed(path, line + content.count(b"\n", 0, start))
+        starts.append(start)
+        ends.append(end)
+    if last:
+        return len(content)
+    starts.append(stop)
+    for start, end in zip(reversed(starts), reversed(ends), strict=True):
+        found = max(content.rfind(b"\n", end, start), content.rfind(b"\r", end, start))
+        if found >= 0:
+            return found + 1
+    return 0
+
+
+def _header(names: list[str], parse: csv.ParseOptions) -> bytes:
+    """Write names as the header of a block."""
+    quoted = ('"' + name.replace('"', '""') + '"' for name in names)
+    return (parse.delimiter.join(quoted) + "\n").encode()
+
+
+def _blocks(path: Path, layout: _Layout) -> Iterator[bytes]:
+    """Read the blocks of a text file, each with a header."""
+    with unpacked(path) as file:
+        file.seek(layout.edges[0])
+        header = b""
+        for start, end in pairwise(layout.edges):
+            block = file.read(end - start)
+            if len(block) < end - start:
+                raise InputError(f"{path} has changed while it was read; read it again.")
+            yield header + block
+            header = layout.header
+
+
+def _settled(
+    path: Path, layout: _Layout, seen: dict[str, set[pa.DataType]]
+) -> dict[str, pa.DataType]:
+    """Give for each column the first type of the ladder that holds all of its blocks."""
+    kinds = {name: max(found, key=_step) for name, found in seen.items()}
+    # Whole numbers are numbers and all is text, but not all of 0, 1 and 2 are truth values.
+    unsure = [
+        name
+        for name, found in seen.items()
+        if kinds[name] != pa.string()
+        and not found <= {kinds[name], pa.null()}
+        and not found <= {pa.null(), pa.int64(), pa.float64()}
+    ]
+    while unsure:
+        held = dict(kinds)
+        for block in _blocks(path, layout):
+            for name in unsure:
+                while kinds[name] != pa.string() and not _holds(
+                    path, block, layout.parse, name, kinds[name]
+                ):
+                    kinds[name] = _LADDER[_step(kinds[name]) + 1]
+        # What held the first blocks before may hold them no longer.
+        unsure = [name for name in unsure if kinds[name] not in (held[name], pa.string())]
+    return kinds
+
+
+def _step(kind: pa.DataType) -> int:
+    return _LADDER.index(kind) if kind in _LADDER else 0
+
+
+def _holds(path: Path, block: bytes, parse: csv.ParseOptions, name: str, kind: pa.DataType) -> bool:
+    try:
+        parsed(path, block, parse, {name: kind}, only=[name])
+    except InputError:
+        return False
+    return True
+
+
+def _check_same(schema: pa.Schema, other: pa.Schema) -> None:
+    """Refuse a chunk whose columns are not those of the first."""
+    if other.names != schema.names:
+        raise InputError(
+            f"A chunk has the columns {listed(other.names)}, but the first one has "
+            f"{listed(schema.names)}; give all chunks the same."
+        )
+    for field, before in zip(other, schema, strict=True):
+        if field.type != before.type:
+            raise InputError(
+                f"Column {field.name!r} is of dtype {field.type} in a chunk, but of "
+                f"{before.type} in the first one; cast it to one of them."
+            )
+
+
+def _sink(path: Path, suffix: str, file: IO[bytes], schema: pa.Schema) -> Any:
+    """Give what writes tables of a schema: it has the methods `write_table` and `close`."""
+    if suffix in TEXT_SUFFIXES:
+        return _TextSink(path, file, tabs=suffix == ".tsv")
+    if suffix == ".parquet":
+        return parquet.ParquetWriter(file, schema)
+    return _FeatherSink(file, schema)
+
+
+class _TextSink:
+    def __init__(self, path: Path, file: IO[bytes], *, tabs: bool) -> None:
+        self._tabs = tabs
+        self._header = True
+        self._packing = contextlib.ExitStack()
+        self._text = self._packing.enter_context(packed(file, path))
+
+    def write_table(self, table: pa.Table) -> None:
+        write_text(table, self._text, tabs=self._tabs, header=self._header)
+        self._header = False
+
+    def close(self) -> None:
+        self._packing.close()
+
+
+class _FeatherSink:
+    def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
+        # As `write_feather` does. Of a dictionary a later one may only be a longer one.
+        compression = "lz4" if pa.Codec.is_available("lz4_frame") else None
+        options = ipc.IpcWriteOptions(compression=compression, emit_dictionary_deltas=True)
+        self._writer = ipc.new_file(file, schema, options=options)
+        self._known = schema.empty_table()
+
+    def write_table(self, table: pa.Table) -> None:
+        table = pa.concat_tables([self._known, table]).unify_dictionaries()
+        self._known = table.slice(0, 0)
+        self._writer.write_table(table, _BATCH)
+
+    def close(self) -> None:
+        self._writer.close()
