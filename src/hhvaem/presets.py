@@ -51,6 +51,7 @@ PRESETS = {
             steps=6_000,
             batch_size=128,
             learning_rate=1e-3,
+            weight_decay=3e-3,
             learned_noise=True,
             importance_samples=10,
             patience=1_500,

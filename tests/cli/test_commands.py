@@ -13,7 +13,7 @@ import pytest
 from hhvaem import __version__
 from hhvaem.cli.schema import in_options
 from hhvaem.example import clinic
-from hhvaem.files import write_table
+from hhvaem.files import read_table, write_table
 
 COMMAND = [sys.executable, "-c", "from hhvaem.cli import main; main()"]
 
@@ -55,14 +55,25 @@ def test_the_demo_says_at_once_that_it_has_no_folder(tmp_path: Path) -> None:
     )
 
 
-def test_the_demo_shows_the_schema_and_writes_a_figure(tmp_path: Path) -> None:
+def test_the_demo_fills_compares_and_writes_a_page(tmp_path: Path) -> None:
     done = hhvaem("demo", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    for said in ("blood pressure", "ordinal", "datetime", "1000/1000 steps", "columns.png"):
+    for said in ("blood pressure", "ordinal", "datetime", "mean or mode", "report.html"):
         assert said in done.stdout
-    figure = (tmp_path / "demo" / "columns.png").read_bytes()
-    assert figure.startswith(b"\x89PNG")
-    assert len(figure) > 20_000
+    page = (tmp_path / "demo" / "report.html").read_text()
+    # Everything is in the page: nothing is fetched from anywhere.
+    assert page.count("<svg") == 2
+    assert not re.search(r"""(src|href)=["']?(http|//)""", page)
+    before, after = (read_table(tmp_path / "demo" / name) for name in ("clinic.csv", "filled.csv"))
+    assert sum(column.null_count for column in before.columns) > 1000
+    assert sum(column.null_count for column in after.columns) == 0
+    # Better than the mean where columns say something about each other, and honest about it.
+    [inside] = re.findall(r"(\d+)% of the hidden numbers", done.stdout)
+    assert 80 <= int(inside) <= 98
+    errors = re.findall(r"^(crp|blood pressure) +\d+ +([\d.]+) +([\d.]+)", done.stdout, re.M)
+    assert len(errors) == 2
+    for _, error, error_of_mean in errors:
+        assert float(error) < 0.9 * float(error_of_mean)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".feather"])

@@ -1,25 +1,24 @@
 """`hhvaem demo`: what it does, on a made-up table."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
-import pyarrow as pa
 import typer
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from hhvaem.atomic import replacing
 from hhvaem.cli.schema import schema_report
 from hhvaem.errors import InputError
-from hhvaem.example import clinic
 from hhvaem.files import write_table
-from hhvaem.inference import infer_schema
-from hhvaem.table import encode, fill
 
-STEPS = 1000
+if TYPE_CHECKING:
+    from hhvaem.demonstration import Demonstration
+
 SHOWN = ("age", "smoker", "bmi", "crp", "pain", "admitted")
+ROWS = 5
 
 
 def demo(
@@ -27,7 +26,7 @@ def demo(
         "demo"
     ),
 ) -> None:
-    """Show a made-up table, what hhvaem takes it for, its column models, and its holes filled."""
+    """Fill a made-up table with holes, predict from it, and write a page about it."""
     # Before the work, which would be lost.
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -36,72 +35,65 @@ def demo(
             f"{out} cannot be made a folder: {error.strerror}; name another with --out."
         ) from error
     # Here, so that other commands start without JAX and matplotlib.
-    import jax
-
-    from hhvaem.encoding import gaussianised_encoding, standardised_encoding
-    from hhvaem.marginal_vae import train_marginal_vaes
-    from hhvaem.marginals import Direct, base_sample
-    from hhvaem.plots import plot_columns
+    from hhvaem.demonstration import LEVEL, TARGET, demonstrate
+    from hhvaem.report import page
 
     console = Console()
-    table = clinic()
-    schema = infer_schema(table)
-    values, mask = encode(table, schema)
+    found = demonstrate(lambda text: console.print(f"{text} ..."), verbose=int(console.is_terminal))
     console.print(
-        f"A made-up clinic: {table.num_rows} patients, {table.num_columns} columns, "
-        f"{1 - mask.mean():.0%} of the cells missing.\n"
+        f"\nA made-up clinic: {len(found.table)} patients, {found.table.num_columns} columns, "
+        f"{1 - (found.mask & ~found.hidden).mean():.0%} of the cells missing.\n"
     )
-    console.print(schema_report(schema))
-    console.print()
-    columns = schema.modelled
-    gaussianised = gaussianised_encoding(columns, values, mask)
-    direct = Direct.fit(gaussianised, values, mask)
-    standardised = standardised_encoding(columns, values, mask)
-    with Progress(
-        TextColumn("Training the column models"),
-        BarColumn(bar_width=24),
-        TextColumn("{task.fields[told]}"),
-        TimeRemainingColumn(),
-        console=console,
-    ) as progress:
-        bar = progress.add_task("", total=STEPS, told="compiling")
-
-        def report(done: int, loss: float) -> None:
-            progress.update(bar, completed=done, told=f"{done}/{STEPS} steps, loss {loss:.3f}")
-
-        vaes, _ = train_marginal_vaes(
-            standardised, values, mask, key=jax.random.key(0), steps=STEPS, progress=report
-        )
-    figure = plot_columns(
-        columns,
-        values,
-        mask,
-        {"Gaussianising transform": (gaussianised, direct), "marginal VAE": (standardised, vaes)},
-    )
-    draws = base_sample(direct, table.num_rows, key=jax.random.key(1))
-    full = fill(table, schema, gaussianised.decode(np.asarray(draws)))
-    console.print("\nEvery hole filled by a draw from its own column (marked *):\n")
-    console.print(_before_and_after(table, full))
-    write_table(table, out / "clinic.csv")
-    write_table(full, out / "filled.csv")
-    figure.savefig(out / "columns.png", dpi=130)
+    console.print(schema_report(found.schema))
+    console.print("\nHoles filled (marked *):\n")
+    console.print(_before_and_after(found))
+    console.print("\nHidden cells, compared with the truth:\n")
+    console.print(_comparison(found))
+    guess = found.prediction
     console.print(
-        f"\nIn [bold]{out}[/]: clinic.csv, filled.csv, and columns.png with the data and the "
-        "fitted distribution of each column."
+        f"\n{found.coverage:.0%} of the hidden numbers are inside their {LEVEL:.0%} interval.\n"
+        f"{TARGET.capitalize()} of {guess.rows} patients, untold: error {guess.error:.1f} (mean of "
+        f"the others: {guess.error_of_mean:.1f}), {guess.coverage:.0%} inside their interval."
+    )
+    write_table(found.shown, out / "clinic.csv")
+    write_table(found.full, out / "filled.csv")
+    with replacing(out / "report.html") as file:
+        file.write(page(found).encode())
+    console.print(
+        f"\nIn [bold]{out}[/]: clinic.csv, filled.csv, and report.html with figures: open it in a "
+        f"browser. It took {found.seconds:.0f} seconds."
     )
 
 
-def _before_and_after(table: pa.Table, full: pa.Table) -> Table:
+def _before_and_after(found: "Demonstration") -> Table:
+    from hhvaem.report import shown_value
+
     shown = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for name in SHOWN:
         shown.add_column(name)
-    before, after = table.select(SHOWN).to_pylist(), full.select(SHOWN).to_pylist()
-    for old, new in list(zip(before, after, strict=True))[2:7]:
-        cells = (_cell(new[name], filled=old[name] is None) for name in SHOWN)
-        shown.add_row(*cells)
+    before, after = (part.select(SHOWN).to_pylist() for part in (found.shown, found.full))
+    chosen = np.flatnonzero([1 < list(row.values()).count(None) < 4 for row in before])[:ROWS]
+    for i in chosen:
+        shown.add_row(
+            *(
+                f"[bold green]{shown_value(after[i][name])}*[/]"
+                if before[i][name] is None
+                else shown_value(after[i][name])
+                for name in SHOWN
+            )
+        )
     return shown
 
 
-def _cell(value: object, *, filled: bool) -> str:
-    text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return f"[bold green]{text}*[/]" if filled else text
+def _comparison(found: "Demonstration") -> Table:
+    shown = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    for title in ("column", "hidden cells", "hhvaem", "mean or mode", "measured as"):
+        shown.add_column(title, justify="left" if title in ("column", "measured as") else "right")
+    for score in found.scores:
+        better = score.error < score.error_of_mean
+        error = f"[bold green]{score.error:.2f}[/]" if better else f"{score.error:.2f}"
+        what = "wrong levels" if score.column.levels else "error / std"
+        shown.add_row(
+            score.column.name, str(score.cells), error, f"{score.error_of_mean:.2f}", what
+        )
+    return shown
