@@ -38,6 +38,8 @@ from hhvaem.schema import Column
 ROWS, ROWS_ON_ACCELERATOR = 128, 4096
 # Columns come in multiples of this, so that tables of about the same width share programs.
 WIDTH = 4
+# Tables of fewer rows are padded to this length, and all share programs.
+SHORTEST = 512
 
 
 class Part(NamedTuple):
@@ -231,12 +233,20 @@ def fit(
     row = _row(encoding, inputs.values, inputs.mask, len(marginals.levels))
     if target_rows is not None:
         row = row._replace(target=target_rows[0], target_mask=target_rows[1])
-    row = jax.tree.map(np.asarray, row)
     # Rows are drawn with replacement: a table said twice is the same table.
-    times = -(-plan.settings.batch_size // len(row.mask))
-    row = jax.tree.map(lambda leaf: np.concatenate([leaf] * times), row)
-    weights = _bootstrap(weight_key, members, len(inputs.values), times) if members > 1 else None
+    times = -(-plan.settings.batch_size // len(inputs.values))
+    rows = times * len(inputs.values)
+    padding = max(SHORTEST - rows, 0)
+    row = jax.tree.map(
+        lambda leaf: np.pad(np.concatenate([np.asarray(leaf)] * times), ((0, padding), (0, 0))),
+        row,
+    )
+    weights = None
+    if members > 1:
+        drawn = _bootstrap(weight_key, members, len(inputs.values))
+        weights = [np.pad(np.tile(each, times), (0, padding)) for each in drawn]
     data = train.gather([row] * members, weights=weights, columns=len(encoding.laws))
+    data = data._replace(rows=jnp.asarray(np.full(members, rows)))
     stacked = jax.tree.map(lambda leaf: jnp.stack([leaf] * members), (marginals, laws))
     states = train.untrained(
         stacked,
@@ -354,12 +364,9 @@ def _row(encoding: Encoding, values: TableValues, mask: TableMask, width: int) -
     )
 
 
-def _bootstrap(
-    key: Key[Array, ""], members: int, rows: int, times: int
-) -> list[Float[np.ndarray, " rows"]]:
+def _bootstrap(key: Key[Array, ""], members: int, rows: int) -> Float[np.ndarray, "members rows"]:
     """Draw the weights of rows of each member: a Bayesian bootstrap (Rubin 1981)."""
-    weights = np.asarray(jax.random.exponential(key, (members, rows)), np.float64)
-    return [np.tile(each, times) for each in weights]
+    return np.asarray(jax.random.exponential(key, (members, rows)), np.float64)
 
 
 def _scales(encoding: Encoding, marginals: Any, log_noise: Float[Array, "m c"]) -> Scales:

@@ -211,6 +211,8 @@ def tune(models: Model, data: Data, keys: Key[Array, " models"]) -> Tuned:
         share = jax.random.uniform(row_key, (TUNED_ROWS,))
         chosen = (share * data.rows.astype(share.dtype)).astype(jnp.int32)
         rows = jax.tree.map(lambda leaf: leaf[chosen], data.table)
+        # Chains look at no target, and so must the encoder that whitens them.
+        rows = rows._replace(target_mask=jnp.zeros_like(rows.target_mask))
         seen = jax.vmap(model.see)(rows)
 
         def density(seen: Seen, position: Float[Array, " size"]) -> Float[Array, ""]:
@@ -251,7 +253,8 @@ def _drawn(
     law = model.encode(seen)
     shape, nan = (how.chains, how.kept, model.hierarchy.size), jnp.array(jnp.nan)
     if how.posterior == "encoder":
-        return Draws(law.at(jax.random.normal(key, shape)), nan, nan, nan)
+        noise = jax.random.normal(key, shape)
+        return Draws(jax.vmap(jax.vmap(law.at))(noise), nan, nan, nan)
     if how.posterior == "importance":
         return Draws(_resampled(model, seen, law, shape, key), nan, nan, nan)
     start_key, move_key = jax.random.split(key)

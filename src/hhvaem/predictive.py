@@ -15,7 +15,7 @@ from scipy.special import ndtr, ndtri
 from hhvaem.encoding import Encoding
 from hhvaem.likelihoods import Likelihood, Ordered
 from hhvaem.marginals import input_widths
-from hhvaem.warps import Levels, Rounded, Warp
+from hhvaem.warps import EDGE, Levels, Rounded, Warp
 
 # Locations for which means are tabulated, and how fine: as the noise is, but not below this.
 REACH, FINEST = 12.0, 0.005
@@ -145,7 +145,17 @@ class Predictive:
     ) -> tuple[Values, Values]:
         """Give the probability of less than each value, and of no more than it."""
         location = self._locations(column, rows)
-        low, high = self._law(column).ends(values)
+        law = self._law(column)
+        atoms = law.warp.atoms
+        if atoms is None:
+            lower, upper = law.warp.support
+            low, high = law.ends(values)
+            # Whatever lies beyond a bound shows as the bound.
+            low, high = np.where(values <= lower, -EDGE, low), np.where(values >= upper, EDGE, high)
+        else:
+            edges = _edges(law.warp)
+            low = edges[np.searchsorted(atoms, values, side="left")]
+            high = edges[np.searchsorted(atoms, values, side="right")]
         return self._below(column, location, low), self._below(column, location, high)
 
     def _below(
@@ -175,13 +185,18 @@ def _has_levels(law: Likelihood) -> bool:
 
 def _mean(warp: Warp, location: Values, scale: Values) -> Values:
     """Give the mean value of normal latent numbers."""
-    # What is filled in is rounded later, and before that, rounding moves a mean hardly at all.
+    if warp.atoms is None:
+        return warp.mean(location, scale)
+    mass = ndtr((_edges(warp)[1:-1] - location[:, None]) / scale[:, None])
+    return np.diff(mass, axis=1, prepend=0.0, append=1.0) @ warp.atoms
+
+
+def _edges(warp: Warp) -> Float[np.ndarray, " edges"]:
+    """Give where on the latent line each atom begins, and where the last one ends."""
+    if isinstance(warp, Levels):
+        return warp.edges
+    assert warp.atoms is not None
+    # What lies between two atoms shows as the nearer one.
     smooth = warp.smooth if isinstance(warp, Rounded) else warp
-    atoms = smooth.atoms
-    if atoms is None:
-        return smooth.mean(location, scale)
-    # The map has its steps where the next atom begins.
-    ends = Ordered(smooth).ends(atoms)
-    cuts = (ends[1][:-1] + ends[0][1:]) / 2
-    mass = ndtr((cuts - location[:, None]) / scale[:, None])
-    return np.diff(mass, axis=1, prepend=0.0, append=1.0) @ atoms
+    cuts = smooth.cut((warp.atoms[1:] + warp.atoms[:-1]) / 2)
+    return np.concatenate([[-EDGE], cuts, [EDGE]])

@@ -1,8 +1,13 @@
-"""Fitted estimators in files: one safetensors file with a manifest in JSON, never a pickle."""
+"""Fitted estimators in files: one safetensors file with a manifest in JSON, never a pickle.
+
+What a file says of itself may be anything. It is checked to be such as a fit could have made,
+before anything is allocated or compiled for it, so that what `load` gives works or is refused.
+"""
 
 import dataclasses
 import json
 import os
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
 
@@ -11,22 +16,27 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from hhvaem.checks import check_count, check_settings
+from hhvaem.containers import listed, shown
 from hhvaem.encoding import Encoding
 from hhvaem.errors import InputError
 from hhvaem.estimators import Classifier, Imputer, Regressor
 from hhvaem.estimators.base import Estimator
 from hhvaem.fitting import Fitted, padded_levels
+from hhvaem.likelihoods import Binary, Categorical, Likelihood, Ordered
 from hhvaem.marginal_vae import MarginalVAEs
 from hhvaem.marginals import Direct, input_widths
 from hhvaem.model import Model
 from hhvaem.objectives import Sampler
 from hhvaem.packing import pack_encoding, unpack_encoding
 from hhvaem.paper.records import versions
-from hhvaem.posterior import How, Tuned
-from hhvaem.presets import Plan
-from hhvaem.schema import Schema
+from hhvaem.posterior import POSTERIORS, How, Tuned
+from hhvaem.presets import MARGINALS, Plan
+from hhvaem.reading import FAMILY
+from hhvaem.schema import LEVELLED, Column, Kind, Schema, Storage
 from hhvaem.steps import Settings
 from hhvaem.storage import pack, read_arrays, unpack, write_arrays
+from hhvaem.warps import Levels
 
 ESTIMATORS: dict[str, type[Estimator]] = {
     "Imputer": Imputer,
@@ -34,6 +44,21 @@ ESTIMATORS: dict[str, type[Estimator]] = {
     "Classifier": Classifier,
 }
 Arrays = dict[str, np.ndarray]
+
+# Of a row: more could not be held at transform.
+MOST_DRAWS, MOST_STEPS = 2**20, 2**16
+# How columns of each kind may be stored, and of which type their levels then are.
+_STORED: dict[Kind, tuple[Storage, ...]] = {
+    "real": ("integer", "float"),
+    "positive": ("integer", "float"),
+    "count": ("integer", "float"),
+    "datetime": ("datetime", "date"),
+    "constant": ("integer", "float", "boolean", "text", "datetime", "date"),
+    "ignored": ("none",),
+}
+_LEVEL_TYPES: dict[Storage, type] = {"text": str, "boolean": bool, "integer": int}
+_LEVEL_STORAGES: tuple[Storage, ...] = ("integer", "float", "boolean", "text")
+_LAST_DATE, _LONGEST_STEP = 9.2e18, 864e8  # in microseconds
 
 
 def save(estimator: Estimator, path: str | os.PathLike[str]) -> None:
@@ -50,7 +75,6 @@ def save(estimator: Estimator, path: str | os.PathLike[str]) -> None:
         "estimator": type(estimator).__name__,
         "parameters": _parameters(estimator),
         "schema": json.loads(estimator.schema_.to_json()),
-        "features": estimator.n_features_in_,
         "named": hasattr(estimator, "feature_names_in_"),
         "members": estimator.members_,
         "target": _target(estimator),
@@ -92,26 +116,87 @@ def load(path: str | os.PathLike[str]) -> Any:
             f"{path} is no model of hhvaem ({type(error).__name__}: {error}); give the file that "
             "`save` wrote."
         ) from error
+    except RecursionError as error:
+        raise InputError(f"{path} is no model of hhvaem: it is nested without end.") from error
 
 
 def _restored(arrays: Arrays, manifest: dict[str, Any]) -> Estimator:
-    parameters = manifest["parameters"]
-    if parameters["layers"] is not None:
-        parameters["layers"] = tuple(parameters["layers"])
-    estimator = ESTIMATORS[manifest["estimator"]](**parameters)
-    estimator.schema_ = Schema.from_json(json.dumps(manifest["schema"]))
-    estimator.members_ = int(manifest["members"])
-    estimator.n_features_in_ = int(manifest["features"])
+    estimator = ESTIMATORS[manifest["estimator"]](**_given(manifest["parameters"]))
+    schema = Schema.from_json(json.dumps(manifest["schema"]))
+    for column in schema:
+        _check_column(column)
+    estimator.schema_ = schema
+    estimator.members_ = check_count("members", manifest["members"], 1)
+    estimator.n_features_in_ = len(schema)
     if manifest["named"]:
-        estimator.feature_names_in_ = np.array(estimator.schema_.names, dtype=object)
-    if (target := manifest["target"]) is not None:
-        estimator.n_outputs_, estimator.flat_ = int(target["outputs"]), bool(target["flat"])
-        if isinstance(estimator, Classifier):
-            classes = [np.array(values, dtype) for values, dtype in target["classes"]]
-            estimator.classes_ = classes[0] if estimator.flat_ else classes
-    model = manifest["model"]
-    estimator.fitted_ = None if model is None else _unpacked(model, arrays, estimator.members_)
+        estimator.feature_names_in_ = np.array(schema.names, dtype=object)
+    target, model = manifest["target"], manifest["model"]
+    _demand(
+        (target is None) == isinstance(estimator, Imputer),
+        f"it is of {type(estimator).__name__}, and its target is not.",
+    )
+    _demand(
+        (model is None) == (target is None and not schema.modelled),
+        "it has a model where none is needed, or none where one is.",
+    )
+    if target is not None:
+        _restore_target(estimator, target)
+    estimator.fitted_ = None
+    if model is not None:
+        estimator.fitted_ = _unpacked(model, arrays, estimator.members_)
+        _check_laws(estimator, estimator.fitted_)
     return estimator
+
+
+def _given(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Give parameters as they were given to the estimator: plain values, two of them of many."""
+    layers, kinds = parameters.get("layers"), parameters.get("kinds")
+    plain = {key: value for key, value in parameters.items() if key not in ("layers", "kinds")}
+    if layers is not None:
+        layers = tuple(check_count("layers", size, 1) for size in layers)
+    for value in [*plain.values(), *(kinds or {}).values()]:
+        _demand(
+            isinstance(value, bool | int | float | str | None),
+            "one of its parameters is no plain value.",
+        )
+    device = plain.get("device")
+    _demand(isinstance(device, str | None), f"its device is {shown(device)}.")
+    return {**plain, "layers": layers, "kinds": kinds}
+
+
+def _restore_target(estimator: Any, target: dict[str, Any]) -> None:
+    names, flat = target["names"], target["flat"]
+    _demand(
+        isinstance(names, list) and names and all(isinstance(name, str) for name in names),
+        "its targets have no names.",
+    )
+    _demand(
+        isinstance(flat, bool) and (len(names) == 1 or not flat), "its targets do not fit together."
+    )
+    estimator.target_names_, estimator.n_outputs_, estimator.flat_ = names, len(names), flat
+    if isinstance(estimator, Classifier):
+        classes = [_labels(values, dtype) for values, dtype in target["classes"]]
+        _demand(len(classes) == len(names), "there are not as many classes as targets.")
+        estimator.classes_ = classes[0] if flat else classes
+
+
+def _labels(values: list[Any], dtype: str) -> np.ndarray:
+    """Make the labels of a target: two or more, in order, all texts or all plain numbers."""
+    labels = np.array(values)
+    kinds = (labels.dtype.kind, np.dtype(dtype).kind)
+    if kinds != ("U", "U"):
+        _demand(set(kinds) <= set("biuf"), "its classes are neither texts nor numbers.")
+        labels = labels.astype(dtype)
+    # The dtype of texts is as wide as the longest, whatever the file says.
+    _demand(
+        labels.dtype.str == dtype and labels.tolist() == values,
+        "its classes are not of their dtype.",
+    )
+    _demand(
+        labels.size > 1 and np.array_equal(np.unique(labels), labels),
+        "its classes are not two or more in order.",
+    )
+    return labels
 
 
 def _parameters(estimator: Estimator) -> dict[str, Any]:
@@ -120,6 +205,8 @@ def _parameters(estimator: Estimator) -> dict[str, Any]:
     # A generator cannot be written down; the seed that was drawn from it is with the model.
     if not isinstance(found["random_state"], Integral):
         found["random_state"] = None
+    if found["layers"] is not None:
+        found["layers"] = [int(size) for size in found["layers"]]
     if found["snapshots"] is not None:
         found["snapshots"] = os.fspath(found["snapshots"])
     if found["kinds"] is not None:
@@ -137,7 +224,7 @@ def _target(estimator: Any) -> dict[str, Any] | None:
     if isinstance(estimator, Classifier):
         classes = [estimator.classes_] if estimator.flat_ else estimator.classes_
     return {
-        "outputs": estimator.n_outputs_,
+        "names": estimator.target_names_,
         "flat": estimator.flat_,
         "classes": [(each.tolist(), each.dtype.str) for each in classes],
     }
@@ -170,12 +257,17 @@ def _unpacked(model: dict[str, Any], arrays: Arrays, members: int) -> Fitted:
         }
 
     plan = _plan(model["plan"])
+    # Before a program is traced for each of them.
+    _demand(len(plan.layers) <= len(arrays), "it has not the arrays of so many layers.")
     encoding = unpack_encoding(model["encoding"], taken("encoding."))
     target_encoding = None
     if model["target_encoding"] is not None:
         target_encoding = unpack_encoding(model["target_encoding"], taken("target_encoding."))
     rest = {name: array for name, array in arrays.items() if "encoding." not in name}
     tree = unpack(_blank(plan, encoding, target_encoding, members, rest), rest)
+    for name, array in rest.items():
+        _demand(np.isfinite(array).all(), f"its array {name!r} is not finite.")
+    _demand(isinstance(model["record"], dict), "it has no record of its training.")
     return Fitted(
         encoding,
         target_encoding,
@@ -183,14 +275,24 @@ def _unpacked(model: dict[str, Any], arrays: Arrays, members: int) -> Fitted:
         tree["learned"],
         tree["tuned"],
         plan,
-        int(model["seed"]),
+        check_count("seed", model["seed"], 0),
         model["record"],
     )
 
 
 def _plan(fields: dict[str, Any]) -> Plan:
     settings, how = Settings(**fields["settings"]), How(**fields["how"])
-    layers = tuple(int(size) for size in fields["layers"])
+    check_settings(settings)
+    _demand(how.posterior in POSTERIORS, f"its posterior is none of {listed(POSTERIORS)}.")
+    _demand(fields["marginals"] in MARGINALS, f"its marginals are none of {listed(MARGINALS)}.")
+    for name in ("chains", "kept", "transitions", "leapfrog"):
+        _demand(
+            check_count(name, getattr(how, name), 1) <= MOST_STEPS, f"{name} is beyond all reason."
+        )
+    _demand(how.chains * how.kept <= MOST_DRAWS, "its draws are beyond all reason.")
+    _demand(how.superchains == 0, "its chains start together.")
+    layers = tuple(check_count("layers", size, 1) for size in fields["layers"])
+    check_count("hidden", fields["hidden"], 1)
     return Plan(**{**fields, "layers": layers, "settings": settings, "how": how})
 
 
@@ -229,3 +331,60 @@ def _blank(
 
 def _direct(levels: tuple[int, ...]) -> Direct:
     return Direct(levels, jnp.zeros(sum(input_widths(levels))))
+
+
+def _check_column(column: Column) -> None:
+    """Refuse a column that no table has: it could be filled with nothing."""
+    stored = _STORED.get(column.kind, _LEVEL_STORAGES)
+    kind = _LEVEL_TYPES.get(column.storage, float)
+    dates = FAMILY[column.storage] == "dates"
+    fits = (
+        column.storage in stored
+        and all(type(level) is kind for level in column.levels)
+        and (column.kind not in LEVELLED or len(column.levels) > 1)
+        and (not dates or all(abs(float(level)) < _LAST_DATE for level in column.levels))
+        and (not dates or column.step is None or 1 <= column.step <= _LONGEST_STEP)
+    )
+    _demand(fits, f"column {column.name!r} is {column.kind} and stored as no such column is.")
+
+
+def _check_laws(estimator: Any, fitted: Fitted) -> None:
+    """Refuse laws that are not those of the schema's columns and of the targets."""
+    columns = estimator.schema_.modelled
+    _demand(len(fitted.encoding.laws) == len(columns), "it has not one law for each column.")
+    for column, law in zip(columns, fitted.encoding.laws, strict=True):
+        levels = len(column.levels) if column.kind in LEVELLED else 1
+        ordered = column.kind == "ordinal" and fitted.plan.marginals != "vae"
+        _demand(
+            _is_law_of(law, levels, ordered=ordered),
+            f"the law of column {column.name!r} is not that of a {column.kind} one.",
+        )
+    if isinstance(estimator, Imputer):
+        _demand(fitted.target_encoding is None, "it has the law of a target, and no target.")
+        return
+    laws: Sequence[Likelihood] = ()
+    if fitted.target_encoding is not None:
+        laws = fitted.target_encoding.laws
+    _demand(len(laws) == estimator.n_outputs_, "it has not one law for each target.")
+    counts = [1] * estimator.n_outputs_
+    if isinstance(estimator, Classifier):
+        classes = [estimator.classes_] if estimator.flat_ else estimator.classes_
+        counts = [len(each) for each in classes]
+    for name, law, count in zip(estimator.target_names_, laws, counts, strict=True):
+        _demand(_is_law_of(law, count, ordered=False), f"the law of target {name!r} is another's.")
+
+
+def _is_law_of(law: Likelihood, levels: int, *, ordered: bool) -> bool:
+    """Say whether a law is of so many levels, in an order or none; of a number where it is 1."""
+    if levels == 1 or ordered:
+        if not isinstance(law, Ordered) or isinstance(law.warp, Levels) != ordered:
+            return False
+        return not isinstance(law.warp, Levels) or len(law.warp.edges) == levels + 1
+    if levels == 2:
+        return isinstance(law, Binary)
+    return isinstance(law, Categorical) and law.levels == levels
+
+
+def _demand(fulfilled: object, otherwise: str) -> None:
+    if not fulfilled:
+        raise InputError(otherwise)

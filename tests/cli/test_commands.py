@@ -165,29 +165,6 @@ def test_a_wrong_kind(tmp_path: Path, wrong: str) -> None:
     assert wrong.split("=")[0] in refused("schema", str(path), "--kind", wrong)
 
 
-@pytest.mark.parametrize(
-    ("page", "check"),
-    [
-        (
-            "README.md",
-            "assert table['age'].null_count and not any(c.null_count for c in full.columns)",
-        ),
-        ("docs/training.md", "assert history.loss[0, -20:].mean() < history.loss[0, :20].mean()"),
-    ],
-)
-def test_the_examples_of_the_pages_run(tmp_path: Path, page: str, check: str) -> None:
-    text = (Path(__file__).parents[2] / page).read_text()
-    code = re.search(r"```python\n(.*?)```", text, re.DOTALL)
-    assert code is not None
-    done = subprocess.run(
-        [sys.executable, "-c", f"{code[1]}\n{check}"],
-        capture_output=True, text=True, cwd=tmp_path, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    assert page != "README.md" or "blood pressure" in done.stdout
-
-
 def test_the_clinic_has_columns_of_every_kind_and_holes_in_each() -> None:
     table = clinic()
     assert all(0 < column.null_count < table.num_rows for column in table.columns)

@@ -14,7 +14,10 @@ from rich.markup import escape
 from hhvaem import __version__
 from hhvaem.cli.data import data
 from hhvaem.cli.demo import demo
+from hhvaem.cli.fit import fit
+from hhvaem.cli.impute import impute
 from hhvaem.cli.paper import paper
+from hhvaem.cli.predict import predict
 from hhvaem.cli.schema import in_options, schema
 from hhvaem.containers import printable
 from hhvaem.errors import InputError, TableWarning
@@ -24,9 +27,8 @@ _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 app = typer.Typer(
     help="Fill the holes of a table, predict from what is known, ask for what is worth knowing.",
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
-    add_completion=False,
 )
 
 
@@ -48,6 +50,9 @@ def _options(
 
 app.command()(demo)
 app.command()(schema)
+app.command()(fit)
+app.command()(impute)
+app.command()(predict)
 app.add_typer(data, name="data")
 app.add_typer(paper, name="paper")
 

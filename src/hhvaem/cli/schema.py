@@ -32,7 +32,7 @@ def schema(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
     """Show what the columns of a table are taken for, and what will happen to each."""
-    inferred = infer_schema(read_table(table), dict(_kind(each) for each in kind or []))
+    inferred = infer_schema(read_table(table), dict(parsed_kind(each) for each in kind or []))
     if as_json:
         typer.echo(json.dumps(json.loads(inferred.to_json()), indent=2))
     else:
@@ -73,7 +73,8 @@ def _option(found: re.Match[str]) -> str:
     return f"--kind {shlex.quote(f'{name}={found[2]}')}" if name.isprintable() else found[0]
 
 
-def _kind(text: str) -> tuple[str, str]:
+def parsed_kind(text: str) -> tuple[str, str]:
+    """Take COLUMN=KIND apart."""
     column, separator, kind = text.rpartition("=")
     if not separator:
         raise InputError(f"--kind takes COLUMN=KIND, as in --kind age=count, not {text!r}.")

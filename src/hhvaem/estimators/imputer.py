@@ -83,11 +83,25 @@ class Imputer(TransformerMixin, Estimator):
         values = self._by_hole(table, encoded, posterior, draws, lambda law, *at: law.filled(*at))
         return fill(table, self.schema_, values)
 
-    def sample(self, X: Any, draws: int = 20, *, posterior: Posterior | None = None) -> list[Any]:
+    def sample(
+        self, X: Any, draws: int = 20, *, posterior: Posterior | None = None, offset: int = 0
+    ) -> list[Any]:
         """Fill the holes at random, several times: multiple imputation.
 
         Each of the tables is a draw of all holes together. Of several members, draw i is by
         member i modulo their number.
+
+        Parameters
+        ----------
+        X
+            A table with the columns that `fit` saw.
+        draws
+            How many tables.
+        posterior
+            As for `transform`.
+        offset
+            Of a table that is given in parts, the number of rows in the parts before: rows that
+            are equal then have draws of their own in each part, too.
 
         Returns
         -------
@@ -100,7 +114,7 @@ class Imputer(TransformerMixin, Estimator):
             rows = np.flatnonzero(~mask.all(1))
             with self._on_device():
                 for part, cells, _ in self._model.cases(
-                    values[rows], mask[rows], self._how(posterior, draws)
+                    values[rows], mask[rows], self._how(posterior, draws), offset
                 ):
                     filled[:, rows[part]] = cells[:draws]
         return [fill(table, self.schema_, each) for each in filled]

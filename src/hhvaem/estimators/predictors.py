@@ -65,8 +65,9 @@ class Regressor(RegressorMixin, _Predictor):
         What each column was taken for.
     fitted_
         The model behind.
-    n_outputs_, flat_
-        The number of targets, and whether it is one that was given without a table around it.
+    target_names_, n_outputs_, flat_
+        The names and the number of targets, and whether it is one that was given without a table
+        around it.
     members_
         How many models there are.
     n_features_in_, feature_names_in_
@@ -104,7 +105,8 @@ class Regressor(RegressorMixin, _Predictor):
         """
         table = self._checked(X, y)
         goal = targets.numbers(y, table.shape[0])
-        self.n_outputs_, self.flat_ = len(goal.part.columns), goal.flat
+        self.target_names_ = [column.name for column in goal.part.columns]
+        self.n_outputs_, self.flat_ = len(self.target_names_), goal.flat
         self._fit(table, goal)
         return self
 
@@ -150,7 +152,7 @@ class Classifier(ClassifierMixin, _Predictor):
     ----------
     classes_
         The labels, in order; a list of them where there are several targets.
-    schema_, fitted_, n_outputs_, flat_, members_, n_features_in_, feature_names_in_
+    schema_, fitted_, target_names_, n_outputs_, flat_, members_, n_features_in_, feature_names_in_
         As those of `Regressor`.
 
     Examples
@@ -184,7 +186,8 @@ class Classifier(ClassifierMixin, _Predictor):
         """
         table = self._checked(X, y)
         goal = targets.labels(y, table.shape[0])
-        self.n_outputs_, self.flat_ = len(goal.part.columns), goal.flat
+        self.target_names_ = [column.name for column in goal.part.columns]
+        self.n_outputs_, self.flat_ = len(self.target_names_), goal.flat
         self.classes_: Any = goal.classes[0] if goal.flat else list(goal.classes)
         self._fit(table, goal)
         return self

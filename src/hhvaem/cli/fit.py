@@ -1,0 +1,244 @@
+"""`hhvaem fit`: a model of a table, in a file."""
+
+import json
+import time
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pyarrow as pa
+import typer
+from rich.console import Console
+from rich.filesize import decimal
+from rich.markup import escape
+
+from hhvaem.cli.places import check_place, interruptible
+from hhvaem.cli.schema import parsed_kind, schema_report
+from hhvaem.containers import listed, some
+from hhvaem.errors import InputError
+from hhvaem.files import read_table
+from hhvaem.inference import FEW_LEVELS, infer_schema
+from hhvaem.reading import FAMILY, read
+
+if TYPE_CHECKING:
+    from hhvaem.estimators.base import Estimator
+
+
+class Preset(StrEnum):
+    """Settings that go together."""
+
+    DEFAULT = "default"
+    PAPER = "paper"
+    FAST = "fast"
+
+
+class Task(StrEnum):
+    """What is predicted."""
+
+    REGRESSION = "regression"
+    CLASSIFICATION = "classification"
+
+
+def fit(
+    table: Annotated[
+        Path,
+        typer.Argument(metavar="TABLE", help="A CSV, Parquet or Feather file, with holes."),
+    ],
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="File for the model, such as clinic.hhvaem.")
+    ],
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="A column to predict; may be repeated. Without one, the model fills holes.",
+        ),
+    ] = None,
+    task: Annotated[
+        Task | None,
+        typer.Option(
+            metavar="TASK",
+            help="How to take the targets: `regression` or `classification`; else told from their "
+            "values.",
+        ),
+    ] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN=KIND", help="Say what a column is; may be repeated."),
+    ] = None,
+    preset: Annotated[
+        Preset,
+        typer.Option(
+            metavar="NAME",
+            help="Settings: `default`, those of the `paper`, or `fast` ones that train in seconds.",
+        ),
+    ] = Preset.DEFAULT,
+    members: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Models to train; with more than one, draws show what the table leaves open.",
+        ),
+    ] = 1,
+    steps: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Training steps at most; else those of the preset."),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Where all randomness comes from.")
+    ] = 0,
+    snapshots: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="From where the same command goes on if it is interrupted."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+) -> None:
+    """Fit a model to a table: to fill holes, or with --target to predict columns."""
+    check_place(out)  # before the work, which would be lost
+    start = time.monotonic()
+    targets = list(dict.fromkeys(target or []))
+    told = Console(quiet=as_json)
+    with interruptible(lambda: _kept(snapshots)):
+        kinds = dict(parsed_kind(each) for each in kind or [])
+        whole = read_table(table)
+        _check_targets(table, whole, targets, kinds)
+        known = whole.drop_columns(targets)
+        schema = infer_schema(known, kinds)
+        chosen = _task(whole, targets, task)
+        told.print(schema_report(schema))
+        if chosen:
+            told.print(f"\n{escape(some(targets))}: {chosen} ({_reason(chosen, task)}).")
+        told.print()
+        # Here, so that other commands start without JAX.
+        from hhvaem import Classifier, Imputer, Regressor
+
+        options: dict[str, Any] = {
+            "preset": preset.value,
+            "kinds": kinds or None,
+            "members": members,
+            "max_steps": steps,
+            "random_state": seed,
+            "snapshots": snapshots,
+            "verbose": int(Console(stderr=True).is_terminal),
+        }
+        model: Estimator
+        if chosen is None:
+            model = Imputer(**options).fit(known)
+        else:
+            cls = Regressor if chosen == Task.REGRESSION else Classifier
+            model = cls(**options).fit(known, _values(whole, targets))
+        model.save(out)
+    record: dict[str, Any] = {} if model.fitted_ is None else model.fitted_.record
+    facts = {
+        "out": str(out),
+        "bytes": out.stat().st_size,
+        "estimator": type(model).__name__,
+        "targets": targets,
+        "rows": whole.num_rows,
+        "columns": known.num_columns,
+        "modelled": len(schema.modelled),
+        "members": members,
+        "seed": seed,
+        "seconds": round(time.monotonic() - start, 3),
+        **record,
+    }
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2))
+    else:
+        told.print(*_summary(facts), sep="\n", highlight=False)
+
+
+def _check_targets(path: Path, table: pa.Table, targets: list[str], kinds: dict[str, str]) -> None:
+    absent = [name for name in targets if name not in table.column_names]
+    if absent:
+        raise InputError(
+            f"{path} has no column {listed(absent)} to predict; its columns are "
+            f"{listed(table.column_names)}."
+        )
+    both = [name for name in targets if name in kinds]
+    if both:
+        raise InputError(
+            f"--kind says what {listed(both)} is, which is a target; use --task for targets."
+        )
+    if len(targets) == table.num_columns:
+        raise InputError(f"{path} has no column beside {listed(targets)} to predict from.")
+
+
+def _task(table: pa.Table, targets: list[str], asked: Task | None) -> Task | None:
+    """Tell what is to be predicted: numbers or classes; None where there is no target.
+
+    Text, truth values and categories are classes, and so are whole numbers of few values.
+    """
+    found = {name: _task_of(name, table.column(name), asked) for name in targets}
+    if len(set(found.values())) > 1:
+        one, other = ([name for name in found if found[name] == each] for each in Task)
+        raise InputError(
+            f"The targets are not alike: {listed(one)} for regression, {listed(other)} for "
+            "classification; fit a model for each, or say --task for all."
+        )
+    return next(iter(found.values()), None)
+
+
+def _task_of(name: str, column: Any, asked: Task | None) -> Task:
+    reading = read(name, column)
+    if FAMILY[reading.storage] == "dates":
+        raise InputError(
+            f"The target {name!r} holds dates; convert it to numbers, such as days since one."
+        )
+    labels = reading.storage in ("text", "boolean") or reading.categories is not None
+    values = np.unique(reading.values[~reading.missing])
+    whole = bool((values % 1 == 0).all())
+    if asked == Task.REGRESSION and labels:
+        raise InputError(f"The target {name!r} holds no numbers; leave --task regression out.")
+    if asked == Task.CLASSIFICATION and not labels and not whole:
+        fraction = reading.show(int(np.flatnonzero(reading.values % 1 > 0)[0]))
+        raise InputError(
+            f"The target {name!r} holds numbers that are no classes, such as {fraction}; leave "
+            "--task classification out, or make it text."
+        )
+    few = whole and values.size <= FEW_LEVELS
+    return asked or (Task.CLASSIFICATION if labels or few else Task.REGRESSION)
+
+
+def _reason(chosen: Task, asked: Task | None) -> str:
+    other = next(task for task in Task if task != chosen)
+    return "as asked" if asked else f"else say --task {other}"
+
+
+def _values(table: pa.Table, targets: Sequence[str]) -> Any:
+    """Give the targets, a single one without a table around it."""
+    frame = nw.from_native(table, eager_only=True)
+    return frame[targets[0]] if len(targets) == 1 else frame.select(targets)
+
+
+def _kept(snapshots: Path | None) -> str:
+    """Say what is left of a fit that was interrupted."""
+    if snapshots is None:
+        return "nothing is kept; with --snapshots FOLDER an interrupted fit goes on where it was."
+    if not any(snapshots.glob("*.safetensors")):
+        return "there was nothing to keep yet; the same command starts again."
+    return f"what was trained is in {snapshots}; the same command goes on from there."
+
+
+def _summary(facts: dict[str, Any]) -> tuple[str, str]:
+    """Say where the model is, and what it has learned."""
+    article = "an" if facts["estimator"] == "Imputer" else "a"
+    steps = f"{facts['steps']} steps " if "steps" in facts else ""
+    where = (
+        f"In [bold]{escape(facts['out'])}[/] ({decimal(facts['bytes'])}): {article} "
+        f"{facts['estimator']} of {facts['modelled']} columns, {steps}in "
+        f"{facts['seconds']:.0f} seconds."
+    )
+    if "steps" not in facts:
+        return where, "No column needs a model: holes are filled with the only value there is."
+    gain = np.mean(facts["gain_per_hidden_cell"])
+    return where, (
+        f"A hidden cell is {gain:.2f} nats more probable than by its column alone "
+        "(0: nothing learned)."
+    )

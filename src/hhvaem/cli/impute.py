@@ -1,0 +1,151 @@
+"""`hhvaem impute`: the holes of a table, filled by a fitted model."""
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from hhvaem.cli.streams import (
+    From,
+    Json,
+    ModelFile,
+    Out,
+    RowsAtOnce,
+    TableFile,
+    beside,
+    between_0_and_1,
+    loaded,
+    rows_of_a_part,
+    stream,
+)
+from hhvaem.errors import InputError
+
+
+def impute(
+    model: ModelFile,
+    table: TableFile,
+    out: Out,
+    draws: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Fill at random so many times (multiple imputation). They stand in one long "
+            "table, as those of R's mice: the columns `draw` (from 1; mice's .imp) and `row` "
+            "(mice's .id) come first.",
+        ),
+    ] = None,
+    posterior: From = None,
+    intervals: Annotated[
+        float | None,
+        typer.Option(
+            metavar="LEVEL",
+            callback=between_0_and_1,
+            help="Add the ends of the interval that holds a value with this probability: the "
+            "columns NAME_low and NAME_up of each number.",
+        ),
+    ] = None,
+    rows_at_once: RowsAtOnce = None,
+    as_json: Json = False,
+) -> None:
+    """Fill the holes of a table: numbers with their mean, levels with the most probable one.
+
+    What is observed stays as it is, in the same columns and types. The table may be larger than
+    memory. What is drawn at random depends on --rows-at-once, all else does not.
+    """
+    if draws and intervals:
+        raise typer.BadParameter("Draws have no intervals; leave out --draws or --intervals.")
+    start = time.monotonic()
+    imputer = loaded(model)
+    if not hasattr(imputer, "transform"):
+        raise InputError(
+            f"{model} is a {type(imputer).__name__}, which fills no holes; use `hhvaem predict`, "
+            "or fit a model without --target."
+        )
+    filled = left = 0
+
+    def work(part: pa.Table, known: pa.Table, before: int) -> pa.Table:
+        nonlocal filled, left
+        if draws:
+            full = imputer.sample(known, draws, posterior=posterior, offset=before)
+            written = [_replaced(part, each) for each in full]
+        else:
+            full = [imputer.transform(known, posterior=posterior)]
+            written = [_replaced(part, full[0])]
+        left += _holes(full[0])
+        filled += _holes(known) - _holes(full[0])
+        if draws:
+            return _long(table, written, before)
+        if intervals:
+            ends = imputer.interval(known, intervals, posterior=posterior)
+            return beside(table, written[0], _named_ends(imputer, *ends))
+        return written[0]
+
+    copies = draws or (3 if intervals else 1)
+    rows = rows_of_a_part(rows_at_once, copies * len(imputer.schema_))
+    count = stream(table, out, imputer, rows, work, doing="Filling")
+    seconds = time.monotonic() - start
+    if as_json:
+        facts = {
+            "out": str(out),
+            "rows": count,
+            "filled": filled,
+            "left": left,
+            "draws": draws,
+            "seconds": round(seconds, 3),
+        }
+        typer.echo(json.dumps(facts, indent=2))
+        return
+    times = f", {draws} times" if draws else ""
+    remain = f" {left:,} are in columns that the model ignores." if left else ""
+    Console().print(
+        f"In [bold]{escape(str(out))}[/]: {count:,} rows, {filled:,} holes filled{times}, in "
+        f"{seconds:.0f} seconds.{remain}",
+        highlight=False,
+    )
+
+
+def _replaced(part: pa.Table, full: pa.Table) -> pa.Table:
+    """Put filled columns in the place of their own."""
+    for name in full.column_names:
+        part = part.set_column(part.column_names.index(name), full.field(name), full.column(name))
+    return part
+
+
+def _holes(table: pa.Table) -> int:
+    return sum(
+        pc.sum(pc.is_null(column, nan_is_null=True)).as_py() or 0 for column in table.columns
+    )
+
+
+def _long(path: Path, tables: list[pa.Table], before: int) -> pa.Table:
+    """Put all draws of each row below each other."""
+    draws, rows = len(tables), tables[0].num_rows
+    by_row = np.arange(draws * rows).reshape(draws, rows).T.ravel()
+    long = pa.concat_tables(tables).unify_dictionaries().take(by_row)
+    first = {
+        "draw": np.tile(np.arange(1, draws + 1), rows),
+        "row": np.repeat(np.arange(before + 1, before + rows + 1), draws),
+    }
+    for i, (name, numbers) in enumerate(first.items()):
+        if name in tables[0].column_names:
+            raise InputError(f"{path} has a column {name!r}, as the output will; rename it.")
+        long = long.add_column(i, name, pa.array(numbers))
+    return long
+
+
+def _named_ends(imputer: Any, low: pa.Table, up: pa.Table) -> dict[str, Any]:
+    """Give the ends of intervals under names of their own; levels without order have none."""
+    return {
+        f"{column.name}_{end}": ends.column(column.name)
+        for column in imputer.schema_.modelled
+        if column.kind not in ("binary", "categorical")
+        for end, ends in (("low", low), ("up", up))
+    }

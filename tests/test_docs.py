@@ -1,0 +1,55 @@
+"""What README and docs show runs as it stands there, and the reference is that of the code."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from reference import reference
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
+SHOWING = [page for page in PAGES if "```python" in page.read_text()]
+# What must be true after the examples of a page.
+CHECKS = {
+    "README.md": "assert table['age'].null_count and not any(c.null_count for c in full.columns)",
+    "training.md": "assert history.loss[0, -20:].mean() < history.loss[0, :20].mean()",
+    "fill.md": "assert len(draws) == 5 and not any(c.null_count for c in full.columns)",
+    "predict.md": "assert (low <= up).all() and abs(chances.sum(1) - 1).max() < 1e-6",
+}
+
+
+# Those that train more than one model.
+LONG = ("predict.md", "multiple-imputation.md")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(p, marks=pytest.mark.slow if p.name in LONG else ()) for p in SHOWING],
+    ids=lambda page: page.name,
+)
+def test_the_examples_of_a_page_run(
+    tmp_path: Path, page: Path, request: pytest.FixtureRequest
+) -> None:
+    if page.name == "data.md":
+        request.getfixturevalue("data_folder")
+    code = "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{CHECKS.get(page.name, '')}"],
+        capture_output=True, text=True, cwd=tmp_path, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+
+
+def test_the_reference_is_that_of_the_code() -> None:
+    assert (ROOT / "docs" / "reference.md").read_text() == reference(), (
+        "run `python tests/reference.py`"
+    )
+
+
+def test_links_lead_somewhere() -> None:
+    for page in PAGES:
+        for link in re.findall(r"\]\(([^)#]+)", page.read_text()):
+            assert link.startswith("http") or (page.parent / link).exists(), (page.name, link)
