@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import jax
+import jaxtyping
 import pytest
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
@@ -27,3 +28,11 @@ def x64() -> Iterator[None]:
     enable = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
     with enable(True):
         yield
+
+
+@pytest.fixture
+def as_users_have_it() -> Iterator[None]:
+    """Types are not checked, as outside of these tests."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)

@@ -3,7 +3,6 @@
 import dataclasses
 import math
 import re
-from collections.abc import Iterator
 from fractions import Fraction
 from operator import attrgetter
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import Any
 import hypothesis.strategies as st
 import jax
 import jax.numpy as jnp
-import jaxtyping
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -244,14 +242,6 @@ def test_other_settings(
 def test_shares_that_cannot_be_held_out(share: float) -> None:
     with pytest.raises(InputError, match=f"share={share!r} of the cells cannot be held out"):
         hold_out(train.gather([rows(10)]), share, key=jax.random.key(0))
-
-
-@pytest.fixture
-def as_users_have_it() -> Iterator[None]:
-    """Types are not checked, as outside of these tests."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.mark.usefixtures("as_users_have_it")

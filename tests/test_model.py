@@ -2,14 +2,12 @@
 
 import json
 import re
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jaxtyping
 import numpy as np
 import pytest
 from scipy import stats
@@ -52,14 +50,6 @@ def model(request: pytest.FixtureRequest) -> Model:
 
 
 SIZES = [(), (0,), (-1,), (4, 0), (4, -3), [4, 2], None, 4, (2.0,), (True,), ("4",), "42"]
-
-
-@pytest.fixture
-def as_users_have_it() -> Iterator[None]:
-    """Types are not checked, as outside of these tests."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.mark.usefixtures("as_users_have_it")
