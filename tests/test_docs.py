@@ -20,8 +20,8 @@ CHECKS = {
 }
 
 
-# Those that train more than one model.
-LONG = ("predict.md", "multiple-imputation.md")
+# Those that take longer; README shows most of it.
+LONG = ("fill.md", "predict.md", "multiple-imputation.md", "training.md")
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,7 @@ def test_in_a_pipeline_and_cloned(imputer: Imputer, table: pd.DataFrame) -> None
     assert not hasattr(clone(imputer), "schema_")
 
 
+@pytest.mark.slow
 def test_labels_and_numbers_may_be_missing(table: pd.DataFrame) -> None:
     features = table.drop(columns=["diabetic", "glucose"])
     chances = Classifier(preset="fast", random_state=0).fit(features, table["diabetic"])
