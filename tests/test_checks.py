@@ -220,7 +220,11 @@ def test_rates_that_are_none(name: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("inference", "HMC", "inference='HMC' is unknown; use 'gaussian', 'importance' or 'hmc'."),
+        (
+            "inference",
+            "HMC",
+            "inference='HMC' is unknown; use 'gaussian', 'importance', 'hmc', 'likelihood'.",
+        ),
         ("inference", None, "inference=None is unknown"),
         ("inference", ["hmc"], "inference=['hmc'] is unknown"),
         ("learned_noise", "no", "learned_noise='no' must be True or False."),

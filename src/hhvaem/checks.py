@@ -8,9 +8,10 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
+from hhvaem.containers import listed
 from hhvaem.errors import InputError
 from hhvaem.held_out import Held
-from hhvaem.steps import Data, Settings, State, init
+from hhvaem.steps import INFERENCES, THREE_STAGES, Data, Settings, State, init
 
 # The greatest number of the device.
 _MOST = float(np.finfo(np.float32).max)
@@ -99,10 +100,8 @@ def check_settings(settings: Settings) -> None:
     InputError
         Naming the setting.
     """
-    if settings.inference not in ("gaussian", "importance", "hmc"):
-        raise InputError(
-            f"inference={settings.inference!r} is unknown; use 'gaussian', 'importance' or 'hmc'."
-        )
+    if settings.inference not in INFERENCES:
+        raise InputError(f"inference={settings.inference!r} is unknown; use {listed(INFERENCES)}.")
     for name, least in _COUNTS.items():
         check_count(name, getattr(settings, name), least)
     for name in ("learning_rate", "inflation_rate"):
@@ -113,7 +112,7 @@ def check_settings(settings: Settings) -> None:
         raise InputError(f"weight_decay={settings.weight_decay!r} must be 0 or a number above it.")
     if not isinstance(settings.learned_noise, bool | np.bool_):
         raise InputError(f"learned_noise={settings.learned_noise!r} must be True or False.")
-    if settings.inference == "hmc" and settings.hmc_steps > settings.steps:
+    if settings.inference in THREE_STAGES and settings.hmc_steps > settings.steps:
         raise InputError(
             f"hmc_steps={settings.hmc_steps} is more than steps={settings.steps}, which counts "
             "all; lower it."

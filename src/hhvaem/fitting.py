@@ -1,7 +1,7 @@
 """From a table of numbers to a fitted model, and from a fitted model to the laws of cells."""
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -202,7 +202,6 @@ def fit(
     targets: Part | None,
     plan: Plan,
     *,
-    members: int = 1,
     seed: int = 0,
     max_seconds: float | None = None,
     snapshots: Path | None = None,
@@ -215,45 +214,57 @@ def fit(
     inputs, targets
         The columns; targets may be missing in some rows.
     plan
-        How to.
-    members
-        How many models to train. More than one see the rows with weights of their own, from a
-        Bayesian bootstrap: what they disagree about is what the table does not say.
+        How to. Of more than one member, each sees the rows with weights of its own, from a Bayesian
+        bootstrap: what they disagree about is what the table does not say.
     seed
         Where all randomness comes from.
     max_seconds, snapshots, progress
         As for `train.train`.
     """
+    (fitted,) = fit_many(
+        [(inputs, targets)],
+        plan,
+        seed=seed,
+        max_seconds=max_seconds,
+        snapshots=snapshots,
+        progress=progress,
+    )
+    return fitted
+
+
+def fit_many(
+    tables: Sequence[tuple[Part, Part | None]],
+    plan: Plan,
+    *,
+    seed: int = 0,
+    max_seconds: float | None = None,
+    snapshots: Path | None = None,
+    progress: Callable[[train.Progress], None] | None = None,
+) -> list[Fitted]:
+    """Do as `fit` for several tables at once, whose columns have the same numbers of levels."""
     key = jax.random.key(seed)
     column_key, model_key, held_key, tune_key, weight_key, check_key = jax.random.split(key, 6)
-    encoding, marginals = _column_models(inputs, plan, column_key)
-    target_encoding, laws, target_rows = None, None, None
-    if targets is not None:
-        target_encoding, laws, target_rows = _target_laws(targets, plan)
-    row = _row(encoding, inputs.values, inputs.mask, len(marginals.levels))
-    if target_rows is not None:
-        row = row._replace(target=target_rows[0], target_mask=target_rows[1])
-    # Rows are drawn with replacement: a table said twice is the same table.
-    times = -(-plan.settings.batch_size // len(inputs.values))
-    rows = times * len(inputs.values)
-    padding = max(SHORTEST - rows, 0)
-    row = jax.tree.map(
-        lambda leaf: np.pad(np.concatenate([np.asarray(leaf)] * times), ((0, padding), (0, 0))),
-        row,
-    )
+    ready = [_prepared(*table, plan, column_key) for table in tables]
+    members = plan.members
+    each = [one for one in ready for _ in range(members)]
+    models = len(each)
     weights = None
     if members > 1:
-        drawn = _bootstrap(weight_key, members, len(inputs.values))
-        weights = [np.pad(np.tile(each, times), (0, padding)) for each in drawn]
-    data = train.gather([row] * members, weights=weights, columns=len(encoding.laws))
-    data = data._replace(rows=jnp.asarray(np.full(members, rows)))
-    stacked = jax.tree.map(lambda leaf: jnp.stack([leaf] * members), (marginals, laws))
+        weights = [
+            drawn
+            for i, one in enumerate(ready)
+            for drawn in _bootstrap(jax.random.fold_in(weight_key, i), members, one)
+        ]
+    columns = len(ready[0].encoding.laws)
+    data = train.gather([one.row for one in each], weights=weights, columns=columns)
+    data = data._replace(rows=jnp.asarray(np.array([one.rows for one in each])))
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(one.columns for one in each))
     states = train.untrained(
         stacked,
         plan.layers,
         plan.settings,
         hidden=plan.hidden,
-        keys=jax.random.split(model_key, members),
+        keys=jax.random.split(model_key, models),
     )
     shown, held = data, None
     if plan.settings.patience:
@@ -267,18 +278,56 @@ def fit(
         snapshots=snapshots,
         progress=progress,
     )
-    tuned = posterior.tune(states.model, data, jax.random.split(tune_key, members))
+    tuned = posterior.tune(states.model, data, jax.random.split(tune_key, models))
     learned = states.sampler if plan.settings.inference == "hmc" else None
     if held is None:
         # Cells that training saw: enough to tell a model that learned nothing.
         shown, held = hold_out(data, 0.2, key=check_key)
     gain = held_out_score(states.model, shown, held) - own_score(states.model, shown, held)
-    record = {
-        "steps": int(history.loss.shape[1]),
-        "loss": [float(x) for x in history.loss[:, -100:].mean(1)],
-        "gain_per_hidden_cell": [float(x) for x in gain],
-    }
-    return Fitted(encoding, target_encoding, states.model, learned, tuned, plan, seed, record)
+
+    def told(own: slice) -> dict[str, Any]:
+        return {
+            "steps": int(history.loss.shape[1]),
+            "loss": [float(x) for x in history.loss[own, -100:].mean(1)],
+            "gain_per_hidden_cell": [float(x) for x in gain[own]],
+        }
+
+    def of(own: slice, one: _Prepared) -> Fitted:
+        arrays, rest = eqx.partition((states.model, learned, tuned), eqx.is_array)
+        model, chains, step = eqx.combine(jax.tree.map(lambda leaf: leaf[own], arrays), rest)
+        record = told(own)
+        return Fitted(one.encoding, one.target_encoding, model, chains, step, plan, seed, record)
+
+    return [of(slice(i * members, (i + 1) * members), one) for i, one in enumerate(ready)]
+
+
+class _Prepared(NamedTuple):
+    """A table as training takes it, said `times` over, with padding after its first `rows` rows."""
+
+    encoding: Encoding
+    target_encoding: Encoding | None
+    columns: tuple[Marginals, Direct | None]
+    row: Row
+    times: int
+    rows: int
+
+
+def _prepared(inputs: Part, targets: Part | None, plan: Plan, key: Key[Array, ""]) -> _Prepared:
+    encoding, marginals = _column_models(inputs, plan, key)
+    target_encoding, laws, target_rows = None, None, None
+    if targets is not None:
+        target_encoding, laws, target_rows = _target_laws(targets, plan)
+    row = _row(encoding, inputs.values, inputs.mask, len(marginals.levels))
+    if target_rows is not None:
+        row = row._replace(target=target_rows[0], target_mask=target_rows[1])
+    # Rows are drawn with replacement: a table said twice is the same table.
+    times = -(-plan.settings.batch_size // len(inputs.values))
+    rows = times * len(inputs.values)
+    padding = ((0, max(SHORTEST - rows, 0)), (0, 0))
+    row = jax.tree.map(
+        lambda leaf: np.pad(np.concatenate([np.asarray(leaf)] * times), padding), row
+    )
+    return _Prepared(encoding, target_encoding, (marginals, laws), row, times, rows)
 
 
 def row_keys(
@@ -364,9 +413,13 @@ def _row(encoding: Encoding, values: TableValues, mask: TableMask, width: int) -
     )
 
 
-def _bootstrap(key: Key[Array, ""], members: int, rows: int) -> Float[np.ndarray, "members rows"]:
+def _bootstrap(
+    key: Key[Array, ""], members: int, table: _Prepared
+) -> Float[np.ndarray, "members rows"]:
     """Draw the weights of rows of each member: a Bayesian bootstrap (Rubin 1981)."""
-    return np.asarray(jax.random.exponential(key, (members, rows)), np.float64)
+    drawn = jax.random.exponential(key, (members, table.rows // table.times))
+    padding = len(table.row.mask) - table.rows
+    return np.pad(np.tile(np.asarray(drawn, np.float64), table.times), ((0, 0), (0, padding)))
 
 
 def _scales(encoding: Encoding, marginals: Any, log_noise: Float[Array, "m c"]) -> Scales:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from hhvaem.likelihoods import normal_log_prob
 from hhvaem.model import Gaussian, Model, Seen
-from hhvaem.sampling import hmc
+from hhvaem.sampling import hmc, tuning
 
 
 class Elbo(NamedTuple):
@@ -68,6 +68,20 @@ def importance_bound(
         return model.log_joint(position, seen, with_target=True) - log_q
 
     return jax.nn.logsumexp(jax.vmap(log_weight)(noise)) - math.log(len(noise))
+
+
+def whitened(
+    model: Model, seen: Seen, log_joint: hmc.LogDensity
+) -> tuple[hmc.LogDensity, Gaussian]:
+    """Give a density of positions in coordinates in which the encoder's law is standard normal.
+
+    Also that law, which takes coordinates back to positions. One step size does for all of them
+    and for all rows, as far as the encoder is right.
+    """
+    law = model.encode(seen)
+    one_group = jnp.zeros(law.mean.shape, jnp.int32)
+    density, _ = tuning.whiten(log_joint, law.mean, law.log_scale, jnp.zeros(1), one_group)
+    return density, law
 
 
 def balance(

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
 from hhvaem.compiling import program
 from hhvaem.model import Gaussian, Model, Row, Seen
-from hhvaem.objectives import Sampler
+from hhvaem.objectives import Sampler, whitened
 from hhvaem.sampling import annealing, diagnostics, hmc, tuning
 from hhvaem.steps import Data
 
@@ -25,7 +25,6 @@ Posterior = Literal["hmc", "encoder", "importance"]
 POSTERIORS: tuple[Posterior, ...] = get_args(Posterior)
 
 T = TypeVar("T")
-LogJoint = Callable[[Model, Seen, Float[Array, " size"]], Float[Array, ""]]
 
 # Draws of the encoder for each draw that importance weights leave.
 CANDIDATES = 10
@@ -182,7 +181,7 @@ def evidence(
 
     def one(model: Model, sampler: Tuned, row: Row, key: PRNGKeyArray) -> annealing.Estimate:
         seen = model.see(row)
-        density, _ = _whitened(model, seen, _log_joint_of_cells)
+        density, _ = whitened(model, seen, partial(_log_joint_of_cells, model, seen))
         start_key, key = jax.random.split(key)
         starts = jax.random.normal(start_key, (how.chains, model.hierarchy.size))
         temperatures = annealing.sigmoid_temperatures(how.transitions)
@@ -216,7 +215,7 @@ def tune(models: Model, data: Data, keys: Key[Array, " models"]) -> Tuned:
         seen = jax.vmap(model.see)(rows)
 
         def density(seen: Seen, position: Float[Array, " size"]) -> Float[Array, ""]:
-            return _whitened(model, seen)[0](position)
+            return whitened(model, seen, partial(_log_joint, model, seen))[0](position)
 
         shape = (TUNED_ROWS, TUNED_CHAINS, model.hierarchy.size)
         starts = jax.random.normal(start_key, shape)
@@ -280,18 +279,23 @@ def _chain(
     """Run one chain, and give its start and its last positions."""
     jitter_key, key = jax.random.split(key)
     if isinstance(sampler, Tuned):
-        density, back = _whitened(model, seen)
+        density, _ = whitened(model, seen, partial(_log_joint, model, seen))
         step = jnp.exp(sampler.log_step)
         sizes = tuning.jittered_steps(jitter_key, step, how.transitions, noise.size)
         start = noise
     else:
-        density, back = partial(_log_joint, model, seen), lambda position: position
+        density = partial(_log_joint, model, seen)
         log_scale = law.log_scale + sampler.log_inflation[model.hierarchy.layer_of]
         start, sizes = Gaussian(law.mean, log_scale).at(noise), jnp.exp(sampler.log_steps)
 
     moves = hmc.draw_noise(key, (len(sizes),), noise.size, noise.dtype)
     _, (positions, info) = hmc.run_from(moves, start, density, sizes, how.leapfrog)
+    back = law.at if isinstance(sampler, Tuned) else _itself
     return back(start), jax.vmap(back)(positions[-how.kept :]), info
+
+
+def _itself(position: Float[Array, " size"]) -> Float[Array, " size"]:
+    return position
 
 
 def _resampled(
@@ -300,19 +304,10 @@ def _resampled(
     """Draw from the encoder, and of these draws by their importance weights."""
     normal_key, choice_key = jax.random.split(key)
     noise = jax.random.normal(normal_key, (CANDIDATES * shape[0] * shape[1], shape[2]))
-    density, back = _whitened(model, seen)
+    density, _ = whitened(model, seen, partial(_log_joint, model, seen))
     log_weights = jax.vmap(lambda u: density(u) - annealing.standard_normal(u))(noise)
     chosen = jax.random.categorical(choice_key, log_weights, shape=shape[:2])
-    return jax.vmap(jax.vmap(back))(noise[chosen])
-
-
-def _whitened(
-    model: Model, seen: Seen, log_joint: LogJoint | None = None
-) -> tuple[hmc.LogDensity, tuning.Map]:
-    law = model.encode(seen)
-    density = partial(log_joint or _log_joint, model, seen)
-    one_group = jnp.zeros(law.mean.shape, jnp.int32)
-    return tuning.whiten(density, law.mean, law.log_scale, jnp.zeros(1), one_group)
+    return jax.vmap(jax.vmap(law.at))(noise[chosen])
 
 
 def _log_joint(model: Model, seen: Seen, position: Float[Array, " size"]) -> Float[Array, ""]:

@@ -72,7 +72,7 @@ def save(estimator: Estimator, path: str | os.PathLike[str]) -> None:
     fitted = estimator.fitted_
     model, arrays = (None, {}) if fitted is None else _packed(fitted)
     manifest: dict[str, Any] = {
-        "estimator": type(estimator).__name__,
+        "estimator": next(name for name, cls in ESTIMATORS.items() if isinstance(estimator, cls)),
         "parameters": _parameters(estimator),
         "schema": json.loads(estimator.schema_.to_json()),
         "named": hasattr(estimator, "feature_names_in_"),
@@ -286,10 +286,9 @@ def _plan(fields: dict[str, Any]) -> Plan:
     _demand(how.posterior in POSTERIORS, f"its posterior is none of {listed(POSTERIORS)}.")
     _demand(fields["marginals"] in MARGINALS, f"its marginals are none of {listed(MARGINALS)}.")
     for name in ("chains", "kept", "transitions", "leapfrog"):
-        _demand(
-            check_count(name, getattr(how, name), 1) <= MOST_STEPS, f"{name} is beyond all reason."
-        )
+        check_count(name, getattr(how, name), 1)
     _demand(how.chains * how.kept <= MOST_DRAWS, "its draws are beyond all reason.")
+    _demand(max(how.transitions, how.leapfrog) <= MOST_STEPS, "its chains are beyond all reason.")
     _demand(how.superchains == 0, "its chains start together.")
     layers = tuple(check_count("layers", size, 1) for size in fields["layers"])
     check_count("hidden", fields["hidden"], 1)

@@ -1,9 +1,14 @@
-"""One step of algorithm 1, of one model: `variational_step`, `hmc_step`, `inflation_step`."""
+"""One step of training, of one model.
 
+Those of algorithm 1 are `variational_step`, `hmc_step` and `inflation_step`; `likelihood_step` is
+the third stage of the default preset.
+"""
+
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar, get_args
 
 import equinox as eqx
 import jax
@@ -22,10 +27,18 @@ from hhvaem.objectives import (
     chain_noise,
     elbo,
     importance_bound,
+    whitened,
 )
 from hhvaem.sampling import hmc, stein
-from hhvaem.sampling.tuning import initial_log_steps
+from hhvaem.sampling.tuning import initial_log_steps, jittered_steps
 
+Inference = Literal["gaussian", "importance", "hmc", "likelihood"]
+INFERENCES: tuple[Inference, ...] = get_args(Inference)
+THREE_STAGES: tuple[Inference, ...] = ("hmc", "likelihood")
+
+# Where the step size of `likelihood_step` starts, the acceptance that it is to have, and the share
+# of what is missing to it by which the log step size is changed at every step.
+FIRST_STEP, ACCEPTANCE, GAIN = 0.3, 0.8, 0.05
 # Bounds of a learned log noise: variances from exp(-7) to exp(1).
 LOG_NOISES = (-3.5, 0.5)
 
@@ -37,14 +50,17 @@ class Settings:
     Parameters
     ----------
     inference
-        What the second stage maximises: the ELBO (`gaussian`), the importance-weighted bound
-        (`importance`), or the ELBO followed by a third stage with chains (`hmc`).
+        What the second stage maximises, and whether there is a third: the ELBO (`gaussian`), the
+        importance-weighted bound (`importance`), the ELBO and then chains with learned steps
+        (`hmc`, the paper's), or the importance-weighted bound and then the likelihood by chains
+        with one step size (`likelihood`).
     steps, hmc_steps
-        Steps in all, and how many of them are of the third stage.
+        Steps in all, and how many of them are of the third stage, if there is one.
     batch_size
         Rows of a step.
     learning_rate, inflation_rate, weight_decay
-        Of Adam; the decay goes into the gradient.
+        Of Adam; the decay goes into the gradient. In the third stage of `likelihood` the rate of
+        the generative networks falls to 0.
     learned_noise
         Whether each column's noise is learned with the decoder, or stays as it is.
     warm_up
@@ -60,7 +76,7 @@ class Settings:
         that scored best; 0 for never.
     """
 
-    inference: Literal["gaussian", "importance", "hmc"] = "hmc"
+    inference: Inference = "hmc"
     steps: int = 20_000
     hmc_steps: int = 2_000
     batch_size: int = 100
@@ -80,7 +96,7 @@ class Settings:
     @property
     def second_stage(self) -> int:
         """How many steps the second stage has."""
-        return self.steps - (self.hmc_steps if self.inference == "hmc" else 0)
+        return self.steps - (self.hmc_steps if self.inference in THREE_STAGES else 0)
 
 
 class Data(NamedTuple):
@@ -97,7 +113,11 @@ class Data(NamedTuple):
 
 
 class State(NamedTuple):
-    """All that training carries from step to step."""
+    """All that training carries from step to step.
+
+    `positions` are where the chain of each row stands in the third stage of `likelihood`, NaN where
+    it has not begun; there are none elsewhere.
+    """
 
     model: Model
     sampler: Sampler
@@ -105,6 +125,7 @@ class State(NamedTuple):
     moments: dict[str, optax.OptState]
     step: Int[Array, ""]
     key: PRNGKeyArray
+    positions: Float[Array, "*models rows size"]
 
 
 class Told(NamedTuple):
@@ -119,54 +140,42 @@ def init(model: Model, settings: Settings, *, key: PRNGKeyArray) -> State:
     """Start the training of one model."""
     step_key, direction_key, key = jax.random.split(key, 3)
     size = model.hierarchy.size
-    sampler = Sampler(
-        initial_log_steps(step_key, settings.transitions, size),
-        jnp.zeros(len(model.hierarchy.layers)),
-    )
+    log_steps = initial_log_steps(step_key, settings.transitions, size)
+    if settings.inference == "likelihood":
+        log_steps = jnp.full_like(log_steps, math.log(FIRST_STEP))
+    sampler = Sampler(log_steps, jnp.zeros(len(model.hierarchy.layers)))
     directions = jnp.eye(size) + 0.1 * jax.random.normal(direction_key, (size, size))
     trained = {
         "model": eqx.filter(model, _all_networks(model, settings)),
-        "encoder": eqx.filter(model, _encoder(model)),
+        "encoder": eqx.filter(model, _encoder(model, settings)),
         "generative": eqx.filter(model, _generative(model, settings)),
         "steps": sampler.log_steps,
         "inflation": sampler.log_inflation,
         "directions": directions,
     }
     moments = {name: _optimiser(name, settings).init(part) for name, part in trained.items()}
-    return State(model, sampler, directions, moments, jnp.zeros((), jnp.int32), key)
+    return State(
+        model, sampler, directions, moments, jnp.zeros((), jnp.int32), key, jnp.zeros((0, size))
+    )
 
 
 def variational_step(state: State, data: Data, settings: Settings) -> tuple[State, Told]:
     """Line 11: the encoder and the generative networks on the bound."""
     key, batch_key, noise_key = jax.random.split(state.key, 3)
     batch = _batch(state.model, data, settings.batch_size, batch_key)
-    trained, rest = eqx.partition(state.model, _all_networks(state.model, settings))
-
-    def loss(trained: Model) -> Float[Array, ""]:
-        return _bound_loss(eqx.combine(trained, rest), batch, state.step, settings, noise_key)
-
-    value, gradient = jax.value_and_grad(loss)(trained)
-    trained, moments = _update("model", trained, gradient, state.moments, settings)
-    model = _within_bounds(eqx.combine(trained, rest), settings)
+    trained = _all_networks(state.model, settings)
+    state, value = _bound_step("model", trained, state, batch, settings, noise_key)
     nan = jnp.array(jnp.nan)
-    return state._replace(model=model, moments=moments, step=state.step + 1, key=key), Told(
-        value, nan, nan
-    )
+    return state._replace(step=state.step + 1, key=key), Told(value, nan, nan)
 
 
 def hmc_step(state: State, data: Data, settings: Settings) -> tuple[State, Told]:
     """Lines 14 and 15: the encoder on the bound, generative networks and step sizes on chains."""
     key, batch_key, noise_key, chain_key = jax.random.split(state.key, 4)
     batch = _batch(state.model, data, settings.batch_size, batch_key)
-
-    encoder, rest = eqx.partition(state.model, _encoder(state.model))
-
-    def encoder_loss(encoder: Model) -> Float[Array, ""]:
-        return _bound_loss(eqx.combine(encoder, rest), batch, state.step, settings, noise_key)
-
-    gradient = jax.grad(encoder_loss)(encoder)
-    encoder, moments = _update("encoder", encoder, gradient, state.moments, settings)
-    model = eqx.combine(encoder, rest)
+    encoder = _encoder(state.model, settings)
+    state, _ = _bound_step("encoder", encoder, state, batch, settings, noise_key)
+    model, moments = state.model, state.moments
 
     generative, rest = eqx.partition(model, _generative(model, settings))
     shape, size = (settings.batch_size,), model.hierarchy.size
@@ -198,6 +207,69 @@ def hmc_step(state: State, data: Data, settings: Settings) -> tuple[State, Told]
         key=key,
     )
     return state, Told(value, acceptance, jnp.array(jnp.nan))
+
+
+def likelihood_step(state: State, data: Data, settings: Settings) -> tuple[State, Told]:
+    """Step up the likelihood by chains that go on from visit to visit of their row.
+
+    The gradient of log p(cells, position), averaged over positions from the posterior, is that of
+    log p(cells) (Fisher's identity): this is maximum likelihood, as far as the chains have come,
+    where a bound pulls the model towards what its encoder can follow. Chains see all observed cells
+    of a row and are not differentiated. What has to do with hidden cells, the encoder and the
+    predictor, goes on learning on the bound.
+    """
+    key, row_key, mask_key, bound_key, chain_key = jax.random.split(state.key, 5)
+    numbers = _drawn_rows(data, settings.batch_size, row_key)
+    rows = jax.tree.map(lambda leaf: leaf[numbers], data.table)
+    hidden = _seen(state.model, _hidden(rows, mask_key), bound_key)
+    encoder = _encoder(state.model, settings)
+    state, _ = _bound_step("encoder", encoder, state, hidden, settings, bound_key)
+    model, size = state.model, state.model.hierarchy.size
+    seen = _seen(model, rows, bound_key)
+    step_size = jnp.exp(state.sampler.log_steps[0, 0])
+
+    def move(
+        seen: Seen, position: Float[Array, " size"], key: PRNGKeyArray
+    ) -> tuple[Float[Array, " size"], Float[Array, ""]]:
+        start_key, jitter_key, move_key = jax.random.split(key, 3)
+        density, law = whitened(model, seen, partial(model.log_joint, seen=seen, with_target=True))
+        begun = (position - law.mean) * jnp.exp(-law.log_scale)
+        start = jnp.where(jnp.isnan(position), jax.random.normal(start_key, (size,)), begun)
+        sizes = jittered_steps(jitter_key, step_size, settings.transitions, size)
+        moves = hmc.draw_noise(move_key, (settings.transitions,), size, start.dtype)
+        end, (_, info) = hmc.run_from(moves, start, density, sizes, settings.leapfrog)
+        return law.at(end.position), info.acceptance.mean()
+
+    keys = jax.random.split(chain_key, settings.batch_size)
+    ends, acceptance = lax.stop_gradient(jax.vmap(move)(seen, state.positions[numbers], keys))
+    generative, rest = eqx.partition(model, _generative(model, settings))
+
+    def loss(generative: Model) -> Float[Array, ""]:
+        model = eqx.combine(generative, rest)
+        return -jax.vmap(partial(model.log_joint, with_target=True))(ends, seen).mean()
+
+    value, gradient = jax.value_and_grad(loss)(generative)
+    generative, moments = _update("generative", generative, gradient, state.moments, settings)
+    log_steps = state.sampler.log_steps + GAIN * (acceptance.mean() - ACCEPTANCE)
+    state = state._replace(
+        model=_within_bounds(eqx.combine(generative, rest), settings),
+        sampler=state.sampler._replace(log_steps=log_steps),
+        moments=moments,
+        step=state.step + 1,
+        key=key,
+        positions=_put(state.positions, numbers, ends),
+    )
+    return state, Told(value, acceptance.mean(), jnp.array(jnp.nan))
+
+
+def _put(
+    positions: Float[Array, "rows size"],
+    numbers: Int[Array, " batch"],
+    ends: Float[Array, "batch size"],
+) -> Float[Array, "rows size"]:
+    """Set the positions of some rows; of one that was drawn twice, the last, on every device."""
+    later = jnp.triu(numbers[:, None] == numbers, 1).any(1)
+    return positions.at[jnp.where(later, len(positions), numbers)].set(ends, mode="drop")
 
 
 def inflation_step(state: State, data: Data, settings: Settings) -> tuple[State, Float[Array, ""]]:
@@ -235,12 +307,27 @@ def inflation_step(state: State, data: Data, settings: Settings) -> tuple[State,
     return state._replace(sampler=sampler, directions=directions, moments=moments, key=key), value
 
 
+def _bound_step(
+    name: str, trained: Model, state: State, batch: Seen, settings: Settings, key: PRNGKeyArray
+) -> tuple[State, Float[Array, ""]]:
+    """Make a step on the bound of a group of parameters, marked in `trained`."""
+    part, rest = eqx.partition(state.model, trained)
+
+    def loss(part: Model) -> Float[Array, ""]:
+        return _bound_loss(eqx.combine(part, rest), batch, state.step, settings, key)
+
+    value, gradient = jax.value_and_grad(loss)(part)
+    part, moments = _update(name, part, gradient, state.moments, settings)
+    model = _within_bounds(eqx.combine(part, rest), settings)
+    return state._replace(model=model, moments=moments), value
+
+
 def _bound_loss(
     model: Model, batch: Seen, step: Int[Array, ""], settings: Settings, key: PRNGKeyArray
 ) -> Float[Array, ""]:
     """Give minus the bound of a batch, averaged over its rows."""
     shape, size = (settings.batch_size,), model.hierarchy.size
-    if settings.inference == "importance":
+    if settings.inference in ("importance", "likelihood"):
         noise = jax.random.normal(key, (*shape, settings.importance_samples, size))
         return -jax.vmap(partial(importance_bound, model))(batch, noise).mean()
     terms = jax.vmap(partial(elbo, model))(batch, jax.random.normal(key, (*shape, size)))
@@ -252,33 +339,48 @@ def _bound_loss(
 
 
 def _batch(model: Model, data: Data, size: int, key: PRNGKeyArray) -> Seen:
-    """Draw rows, hide some of their cells and targets, and see them.
-
-    Each row has a share of its own that is hidden.
-    """
+    """Draw rows, hide some of their cells and targets, and see them."""
     row_key, mask_key, feature_key = jax.random.split(key, 3)
-    share = jax.random.uniform(row_key, (size,))
+    numbers = _drawn_rows(data, size, row_key)
+    rows = jax.tree.map(lambda leaf: leaf[numbers], data.table)
+    return _seen(model, _hidden(rows, mask_key), feature_key)
+
+
+def _drawn_rows(data: Data, size: int, key: PRNGKeyArray) -> Int[Array, " {size}"]:
+    share = jax.random.uniform(key, (size,))
     if data.cumulative is None:
-        rows = (share * data.rows.astype(share.dtype)).astype(jnp.int32)
-    else:
-        rows = jnp.searchsorted(data.cumulative, share, side="right")
-    batch = jax.tree.map(lambda leaf: leaf[rows], data.table)
-    columns = batch.mask.shape[1]
-    shown = train_mask(mask_key, (size, columns + batch.target_mask.shape[1]))
-    batch = batch._replace(
+        return (share * data.rows.astype(share.dtype)).astype(jnp.int32)
+    return jnp.searchsorted(data.cumulative, share, side="right")
+
+
+def _hidden(batch: Row, key: PRNGKeyArray) -> Row:
+    """Hide some cells and targets of rows; each row has a share of its own that is hidden."""
+    size, columns = batch.mask.shape
+    shown = train_mask(key, (size, columns + batch.target_mask.shape[1]))
+    return batch._replace(
         mask=batch.mask & shown[:, :columns], target_mask=batch.target_mask & shown[:, columns:]
     )
-    return jax.vmap(model.see)(batch, jax.random.normal(feature_key, (size, columns)))
 
 
-def _encoder(model: Model) -> Model:
-    """Mark the weights of the encoder."""
-    return _marked(model, lambda m: [m.encoder])
+def _seen(model: Model, batch: Row, key: PRNGKeyArray) -> Seen:
+    """See rows, with features that are drawn once and kept."""
+    return jax.vmap(model.see)(batch, jax.random.normal(key, batch.mask.shape))
+
+
+def _encoder(model: Model, settings: Settings) -> Model:
+    """Mark the weights that the third stage trains on the bound."""
+    if settings.inference != "likelihood":
+        return _marked(model, lambda m: [m.encoder])
+    return _marked(model, lambda m: [m.encoder, m.predictor, *_noises(m, settings)[1:]])
 
 
 def _generative(model: Model, settings: Settings) -> Model:
-    """Mark the weights of the prior, decoder and predictor networks, and learned noise."""
-    return _marked(model, lambda m: [m.hierarchy, m.decoder, m.predictor, *_noises(m, settings)])
+    """Mark the weights that the third stage trains on chains."""
+    if settings.inference != "likelihood":
+        return _marked(
+            model, lambda m: [m.hierarchy, m.decoder, m.predictor, *_noises(m, settings)]
+        )
+    return _marked(model, lambda m: [m.hierarchy, m.decoder, *_noises(m, settings)[:1]])
 
 
 def _all_networks(model: Model, settings: Settings) -> Model:
@@ -321,8 +423,11 @@ def _update(
 def _optimiser(name: str, settings: Settings) -> optax.GradientTransformation:
     if name in ("inflation", "directions"):
         return optax.adam(settings.inflation_rate)
+    rate: float | optax.Schedule = settings.learning_rate
+    if name == "generative" and settings.inference == "likelihood":
+        rate = optax.cosine_decay_schedule(settings.learning_rate, max(settings.hmc_steps, 1))
     if name == "steps" or settings.weight_decay == 0:
-        return optax.flatten(optax.adam(settings.learning_rate))
+        return optax.flatten(optax.adam(rate))
     decay = optax.add_decayed_weights(settings.weight_decay)
     # All weights as one vector: one update instead of one for each array.
-    return optax.flatten(optax.chain(decay, optax.adam(settings.learning_rate)))
+    return optax.flatten(optax.chain(decay, optax.adam(rate)))

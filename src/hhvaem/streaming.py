@@ -161,15 +161,19 @@ class Chunks:
         with told(self._path, "written"):
             if self._held:
                 self._flush()
-            sink, self._sink = self._sink, None
-            sink.close()
+            self._sink.close()
+        self._sink = None
 
     def abandon(self) -> None:
-        """Write nothing more, and let go of the file."""
+        """Write nothing more, and let go of the file, if it is not finished."""
+        if self._sink is None:
+            return
         # What is written no longer counts, but pyarrow would write it after the file is closed.
         with contextlib.suppress(Exception):
-            if self._sink is not None:
-                self._sink.close()
+            self._sink.close()
+        # Of a full disk, closing tells again, and would hide what was told.
+        with contextlib.suppress(OSError):
+            self._file.close()
 
     def _flush(self) -> None:
         self._sink.write_table(pa.concat_tables(self._held))

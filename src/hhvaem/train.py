@@ -37,6 +37,7 @@ from hhvaem.steps import (
     hmc_step,
     inflation_step,
     init,
+    likelihood_step,
     variational_step,
 )
 from hhvaem.storage import Snapshots, fingerprint, open_snapshots
@@ -282,6 +283,8 @@ def train(
     """
     check_training(states, data, settings, held)
     until = settings.steps if until is None else min(check_count("until", until, 0), settings.steps)
+    if settings.inference == "likelihood" and not states.positions.size:
+        states = states._replace(positions=_not_begun(states, data))
     best = _nothing_yet(states) if settings.patience else None
     nothing = History(*(np.zeros((len(data.rows), 0), np.float32) for _ in History._fields))
     reached = _Reached(int(states.step[0]), states, best, (nothing,))
@@ -364,6 +367,8 @@ def _third_stage(
     states: State, data: Data, settings: Settings, length: Int[Array, ""]
 ) -> tuple[State, Told]:
     def step(states: State, data: Data, lift: Lift) -> tuple[State, Told]:
+        if settings.inference == "likelihood":
+            return lift(partial(likelihood_step, settings=settings))(states, data)
         states, told = lift(partial(hmc_step, settings=settings))(states, data)
         arrays, rest = eqx.partition(states, eqx.is_array)
 
@@ -380,6 +385,11 @@ def _third_stage(
     return many_steps(step, states, data, length, _nothing_told(states))
 
 
+def _not_begun(states: State, data: Data) -> Float[Array, "models rows size"]:
+    shape = (*data.table.mask.shape[:2], states.model.hierarchy.size)
+    return jnp.asarray(np.full(shape, np.nan, np.float32))
+
+
 def _nothing_told(states: State) -> Told:
     nothing = jnp.full((len(states.step), CHUNK), jnp.nan)
     return Told(nothing, nothing, nothing)
@@ -388,10 +398,12 @@ def _nothing_told(states: State) -> Told:
 def _as_compiled(settings: Settings) -> Settings:
     """Leave out what no program reads: another value of it compiles nothing.
 
-    Of the number of steps only that is left which says when the inflation is due.
+    Of the number of steps only that is left which says when the inflation is due, or how fast a
+    learning rate falls.
     """
     due = settings.second_stage % settings.stein_every
-    return replace(settings, patience=0, steps=due, hmc_steps=0)
+    third = settings.hmc_steps if settings.inference == "likelihood" else 0
+    return replace(settings, patience=0, steps=due, hmc_steps=third)
 
 
 def _check_finite(values: Float[Array | np.ndarray, "..."], step: int) -> None:

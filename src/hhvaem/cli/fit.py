@@ -77,13 +77,14 @@ def fit(
         ),
     ] = Preset.DEFAULT,
     members: Annotated[
-        int,
+        int | None,
         typer.Option(
             min=1,
             metavar="N",
-            help="Models to train; with more than one, draws show what the table leaves open.",
+            help="Models to train, or as many as the preset has; with more than one, draws show "
+            "what the table leaves open.",
         ),
-    ] = 1,
+    ] = None,
     steps: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Training steps at most; else those of the preset."),
@@ -143,7 +144,7 @@ def fit(
         "rows": whole.num_rows,
         "columns": known.num_columns,
         "modelled": len(schema.modelled),
-        "members": members,
+        "members": model.members_,
         "seed": seed,
         "seconds": round(time.monotonic() - start, 3),
         **record,
@@ -212,9 +213,10 @@ def _reason(chosen: Task, asked: Task | None) -> str:
 
 
 def _values(table: pa.Table, targets: Sequence[str]) -> Any:
-    """Give the targets, a single one without a table around it."""
-    frame = nw.from_native(table, eager_only=True)
-    return frame[targets[0]] if len(targets) == 1 else frame.select(targets)
+    """Give the targets, a single one without a table around it but with its name."""
+    if len(targets) > 1:
+        return table.select(targets)
+    return nw.from_native(table, eager_only=True)[targets[0]]
 
 
 def _kept(snapshots: Path | None) -> str:

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import typer
-from pyarrow import dataset
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -239,6 +238,8 @@ def _rows(path: Path) -> int | None:
     with contextlib.suppress(InputError, OSError, pa.ArrowException):
         suffix = suffix_to_read(path)
         if suffix not in TEXT_SUFFIXES:
+            from pyarrow import dataset  # here, as it imports pandas
+
             kind = "parquet" if suffix == ".parquet" else "feather"
             return int(dataset.dataset(path, format=kind).count_rows())
         with unpacked(path) as file:

@@ -3,10 +3,11 @@
 import contextlib
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from numbers import Real
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -26,11 +27,20 @@ from hhvaem.posterior import POSTERIORS, How, Posterior
 from hhvaem.presets import MARGINALS, PRESETS, Marginal, Plan
 from hhvaem.progress import training_bar
 from hhvaem.schema import Schema
+from hhvaem.steps import INFERENCES, THREE_STAGES, Inference
 from hhvaem.table import Encoded, encode
 
-Inference = Literal["hmc", "gaussian", "importance"]
 C = TypeVar("C", bound=type)
 
+# Columns that the report of a fitted estimator names.
+REPORTED = 60
+# Notebooks put the text of a table's cells to the right.
+REPORT = """<style>
+.hhvaem-columns {{ overflow: auto; max-height: 32em; margin-top: 0.5em; }}
+.hhvaem-columns th, .hhvaem-columns td {{
+  text-align: left; white-space: nowrap; padding: 0.2em 1.2em 0.2em 0;
+}}
+</style><div class="hhvaem-columns">{table}{rest}</div>"""
 # Chains of a row when it is asked how they behave, and in how many groups with one start each.
 CHECKED, SUPERCHAINS = 64, 4
 # Chains and temperatures of an estimate of the likelihood.
@@ -45,14 +55,15 @@ PARAMETERS = """Parameters
         Sizes of the latent layers, data upwards, such as `(10, 5)`.
     inference
         How the model is trained: `gaussian` by the evidence lower bound, `importance` by the
-        importance-weighted one, `hmc` by the first and then by chains.
+        importance-weighted one, `hmc` by the first and then by chains, `likelihood` by the second
+        and then by chains.
     kinds
         Kinds of columns to use instead of the inferred ones, by name.
     marginals
         Models of single columns: `gaussianised` or `vae`.
     members
         How many models to train. With more than one, draws also show what the table leaves open
-        about the model.
+        about the model; one trains in a fraction of the time.
     max_steps, max_seconds
         When training ends at the latest. With `max_seconds` how far it comes depends on the
         machine, and the same seed need not give the same model.
@@ -69,8 +80,8 @@ PARAMETERS = """Parameters
     device
         `cpu` or `gpu`; None for what JAX finds.
 
-    Layers, inference, marginals, steps, batch size and draws are those of the preset where they
-    are None.
+    Layers, inference, marginals, members, steps, batch size and draws are those of the preset where
+    they are None.
 """
 
 
@@ -91,7 +102,7 @@ class Estimator(BaseEstimator):
         inference: Inference | None = None,
         kinds: Mapping[str, str] | None = None,
         marginals: Marginal | None = None,
-        members: int = 1,
+        members: int | None = None,
         max_steps: int | None = None,
         max_seconds: float | None = None,
         batch_size: int | None = None,
@@ -124,50 +135,82 @@ class Estimator(BaseEstimator):
         tags.non_deterministic = self.random_state is None
         return tags
 
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """Show the parameters, and what each column was taken for once there is a fit."""
+        parameters: str = super().__repr__(N_CHAR_MAX)
+        if not hasattr(self, "schema_"):
+            return parameters
+        first, rest = self._reported()
+        return "\n".join([parameters, str(first), *([rest] if rest else [])])
+
+    def _repr_html_inner(self) -> str:
+        """Show in a notebook what `repr` does."""
+        diagram: str = super()._repr_html_inner()
+        if not hasattr(self, "schema_"):
+            return diagram
+        first, rest = self._reported()
+        return diagram + REPORT.format(table=first._repr_html_(), rest=rest)
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**options)
+        if "text/html" in bundle:
+            bundle["text/html"] = self._repr_html_inner()
+        return bundle
+
+    def _reported(self) -> tuple[Schema, str]:
+        """Give the columns that a report names, and a line about those that it does not."""
+        more = len(self.schema_) - REPORTED
+        rest = f"... and {more} more columns, all of them in schema_" if more > 0 else ""
+        return Schema(self.schema_.columns[:REPORTED]), rest
+
     def _fit(self, table: Any, goal: Targets | None) -> None:
         plan = self._plan()
-        members = check_count("members", self.members, 1)
         if self.snapshots is not None and self.random_state is None:
             raise InputError("With snapshots a fit needs a random_state, to be the same again.")
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self.schema_: Schema = infer_schema(table, self.kinds)
-        values, mask = encode(table, self.schema_)
-        self.members_ = members
-        self.fitted_: Fitted | None = None
-        if not self.schema_.modelled and goal is None:
-            return
-        with self._on_device(), self._bar(plan) as report:
-            self.fitted_ = fitting.fit(
-                Part(self.schema_.modelled, values, mask),
-                None if goal is None else goal.part,
-                plan,
-                members=members,
-                seed=seed,
-                max_seconds=self.max_seconds,
-                snapshots=None if self.snapshots is None else Path(self.snapshots),
-                progress=report,
-            )
-        _warn_of_nothing_learned(self.fitted_)
+        schema = infer_schema(table, self.kinds)
+        values, mask = encode(table, schema)
+        fitted = None
+        if schema.modelled or goal is not None:
+            with self._on_device(), self._bar(plan) as report:
+                fitted = fitting.fit(
+                    Part(schema.modelled, values, mask),
+                    None if goal is None else goal.part,
+                    plan,
+                    seed=seed,
+                    max_seconds=self.max_seconds,
+                    snapshots=None if self.snapshots is None else Path(self.snapshots),
+                    progress=report,
+                )
+            _warn_of_nothing_learned(fitted)
+        # At the end: what fails on the way is not fitted.
+        self.schema_: Schema = schema
+        self.members_ = plan.members
+        self.fitted_: Fitted | None = fitted
 
     def _plan(self) -> Plan:
         """Put what was asked for into the preset."""
-        if self.preset not in PRESETS:
-            raise InputError(f"preset={self.preset!r} is unknown; use {listed(list(PRESETS))}.")
+        _check_known("preset", self.preset, tuple(PRESETS))
         plan = PRESETS[self.preset]
         settings = plan.settings
         if self.inference is not None:
+            _check_known("inference", self.inference, INFERENCES)
             settings = replace(settings, inference=self.inference)
         if self.max_steps is not None:
             steps = check_count("max_steps", self.max_steps, 1)
             settings = replace(settings, steps=steps, hmc_steps=min(settings.hmc_steps, steps // 2))
         if self.batch_size is not None:
             settings = replace(settings, batch_size=check_count("batch_size", self.batch_size, 1))
-        if self.marginals is not None and self.marginals not in MARGINALS:
-            raise InputError(
-                f"marginals={self.marginals!r} is unknown; use {listed(list(MARGINALS))}."
-            )
+        if self.marginals is not None:
+            _check_known("marginals", self.marginals, MARGINALS)
+        if self.max_seconds is not None and not (
+            isinstance(self.max_seconds, Real) and self.max_seconds >= 0
+        ):
+            raise InputError(f"max_seconds={self.max_seconds!r} is no time; give a number from 0.")
+        if not isinstance(self.snapshots, str | os.PathLike | None):
+            raise InputError(f"snapshots={self.snapshots!r} is no folder; give its path.")
         how = plan.how
-        if self.preset == "paper" and settings.inference != "hmc":
+        if self.preset == "paper" and settings.inference not in THREE_STAGES:
             how = replace(
                 how,
                 posterior="importance" if settings.inference == "importance" else "encoder",
@@ -176,33 +219,42 @@ class Estimator(BaseEstimator):
             how = replace(how, chains=check_count("draws", self.draws, 1))
         return replace(
             plan,
-            layers=plan.layers if self.layers is None else tuple(self.layers),
+            layers=plan.layers if self.layers is None else _checked_layers(self.layers),
             marginals=self.marginals or plan.marginals,
+            members=plan.members
+            if self.members is None
+            else check_count("members", self.members, 1),
             settings=settings,
             how=how,
         )
 
     def _how(self, posterior: Posterior | None, draws: int | None) -> How:
         """Say how to draw: as the fit was asked to, or otherwise in this call."""
-        how = self._model.plan.how
+        # Arguments are checked also where no column needs a model.
+        how = (self._plan() if self.fitted_ is None else self.fitted_.plan).how
         if posterior is not None:
-            if posterior not in POSTERIORS:
-                raise InputError(
-                    f"posterior={posterior!r} is unknown; use {listed(list(POSTERIORS))}."
-                )
+            _check_known("posterior", posterior, POSTERIORS)
             how = replace(how, posterior=posterior)
         count = how.chains if draws is None else check_count("draws", draws, 1)
         return replace(how, chains=-(-count // self.members_))
 
-    @property
     def _model(self) -> Fitted:
-        assert self.fitted_ is not None
+        # No property: notebooks look at all of those, and this one may refuse.
+        if self.fitted_ is None:
+            raise InputError("All columns are constant, empty or ignored; there is no model.")
         return self.fitted_
 
     def _encoded(self, X: Any) -> tuple[Any, Encoded]:
         check_is_fitted(self, "schema_")
         table = checked_table(self, X, reset=False)
         return table, encode(table, self.schema_)
+
+    def _encoded_rows(self, X: Any) -> tuple[Any, Encoded]:
+        """Refuse a table without rows, and otherwise do as `_encoded`."""
+        table, encoded = self._encoded(X)
+        if not len(encoded.values):
+            raise InputError("The table has no rows; give at least one.")
+        return table, encoded
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file, whole or not at all; `hhvaem.load` reads it."""
@@ -234,7 +286,7 @@ class Estimator(BaseEstimator):
         found, error = np.zeros(len(values)), np.zeros(len(values))
         if self.schema_.modelled:
             with self._on_device():
-                found, error = self._model.log_likelihood(values, mask, EVIDENCE)
+                found, error = self._model().log_likelihood(values, mask, EVIDENCE)
         return (found, error) if return_error else found
 
     def diagnostics(self, X: Any) -> Any:
@@ -248,10 +300,10 @@ class Estimator(BaseEstimator):
             few chains are compared) and the `movement` from the encoder's draw in its standard
             deviations (about 1.4 where they have). Of several members, the worst.
         """
-        table, (values, mask) = self._encoded(X)
+        table, (values, mask) = self._encoded_rows(X)
         how = replace(self._how("hmc", None), chains=CHECKED, superchains=SUPERCHAINS, kept=1)
         with self._on_device():
-            told = self._model.checked(values, mask, how)
+            told = self._model().checked(values, mask, how)
         return like(table, told)
 
     @contextlib.contextmanager
@@ -259,10 +311,13 @@ class Estimator(BaseEstimator):
         if self.device is None:
             yield
             return
+        there = sorted({"cpu", jax.default_backend()})
         try:
-            device = jax.devices(self.device)[0]
-        except RuntimeError as error:
-            raise InputError(f"device={self.device!r} is not there; JAX sees none.") from error
+            device = jax.devices(self.device)[0] if isinstance(self.device, str) else None
+        except RuntimeError:
+            device = None
+        if device is None:
+            raise InputError(f"device={self.device!r} is not there; use {listed(there)}, or None.")
         with jax.default_device(device):
             yield
 
@@ -275,10 +330,24 @@ class Estimator(BaseEstimator):
             yield report
 
 
-def check_level(level: Any) -> None:
+def check_probability(name: str, value: Any) -> None:
     """Refuse what is no probability."""
-    if not isinstance(level, int | float) or not 0 < level < 1:
-        raise InputError(f"level={level!r} is no probability; give a number between 0 and 1.")
+    if not isinstance(value, Real) or not 0 < float(value) < 1:
+        raise InputError(f"{name}={value!r} is no probability; give a number between 0 and 1.")
+
+
+def _check_known(name: str, value: Any, known: Sequence[str]) -> None:
+    if value not in known:
+        raise InputError(f"{name}={value!r} is unknown; use {listed(known)}.")
+
+
+def _checked_layers(layers: Any) -> tuple[int, ...]:
+    if isinstance(layers, tuple | list) and layers:
+        with contextlib.suppress(InputError):
+            return tuple(check_count("layers", size, 1) for size in layers)
+    raise InputError(
+        f"layers={layers!r} must be a tuple of whole numbers of at least 1, such as (10, 5)."
+    )
 
 
 def _warn_of_nothing_learned(fitted: Fitted) -> None:

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
 from sklearn.base import TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from hhvaem.checks import check_count
 from hhvaem.containers import like, listed
 from hhvaem.errors import InputError
-from hhvaem.estimators.base import Estimator, check_level, with_parameters
+from hhvaem.estimators.base import Estimator, check_probability, with_parameters
 from hhvaem.estimators.tables import checked_table
 from hhvaem.posterior import Posterior
 from hhvaem.schema import LEVELLED
@@ -109,13 +109,12 @@ class Imputer(TransformerMixin, Estimator):
         """
         check_count("draws", draws, 1)
         table, (values, mask) = self._encoded(X)
+        how = self._how(posterior, draws)
         filled = np.repeat(np.where(mask, values, 0.0)[None], draws, axis=0)
-        if self.schema_.modelled:
-            rows = np.flatnonzero(~mask.all(1))
+        rows = np.flatnonzero(~mask.all(1))
+        if rows.size:
             with self._on_device():
-                for part, cells, _ in self._model.cases(
-                    values[rows], mask[rows], self._how(posterior, draws), offset
-                ):
+                for part, cells, _ in self._model().cases(values[rows], mask[rows], how, offset):
                     filled[:, rows[part]] = cells[:draws]
         return [fill(table, self.schema_, each) for each in filled]
 
@@ -135,8 +134,7 @@ class Imputer(TransformerMixin, Estimator):
             Of the same kind. An observed cell is its own quantile; levels without order have
             none, and their cells are missing.
         """
-        if not isinstance(q, int | float) or not 0 < q < 1:
-            raise InputError(f"q={q!r} is no probability; give a number between 0 and 1.")
+        check_probability("q", q)
         table, encoded = self._encoded(X)
         values = self._by_hole(
             table, encoded, posterior, draws, lambda law, *at: law.quantile(*at, q)
@@ -161,7 +159,7 @@ class Imputer(TransformerMixin, Estimator):
         low, up
             Tables as `quantile` gives them.
         """
-        check_level(level)
+        check_probability("level", level)
         low, up = (1 - level) / 2, (1 + level) / 2
         return (
             self.quantile(X, low, posterior=posterior, draws=draws),
@@ -185,29 +183,30 @@ class Imputer(TransformerMixin, Estimator):
             level has probability 1.
         """
         table, (values, mask) = self._encoded(X)
-        if column not in self.schema_ or self.schema_[column].kind not in LEVELLED:
-            names = [c.name for c in self.schema_ if c.kind in LEVELLED]
-            raise InputError(
-                f"{column!r} is no column with levels; those are {listed(names) or 'none'}."
-            )
+        names = [c.name for c in self.schema_ if c.kind in LEVELLED]
+        if column not in names:
+            those = f"those are {listed(names)}" if names else "there is none"
+            raise InputError(f"{column!r} is no column with levels; {those}.")
+        how = self._how(posterior, draws)
         place = self.schema_.modelled.index(self.schema_[column])
         levels = self.schema_[column].levels
         shares = np.zeros((len(values), len(levels)))
         seen = mask[:, place]
         shares[seen, values[seen, place].astype(int)] = 1.0
         rows = np.flatnonzero(~seen)
-        with self._on_device():
-            how = self._how(posterior, draws)
-            for part, law, _ in self._model.laws(values[rows], mask[rows], how):
-                shares[rows[part]] = law.shares(place, np.arange(len(rows[part])))
+        if rows.size:
+            with self._on_device():
+                for part, law, _ in self._model().laws(values[rows], mask[rows], how):
+                    shares[rows[part]] = law.shares(place, np.arange(len(rows[part])))
         return like(table, {str(level): shares[:, i] for i, level in enumerate(levels)})
 
     def get_feature_names_out(self, input_features: Any = None) -> Shaped[np.ndarray, " columns"]:
         """Give the names of the columns that `transform` returns: those of its input."""
         check_is_fitted(self, "schema_")
-        names = np.array(self.schema_.names, dtype=object)
-        if input_features is not None and list(input_features) != list(names):
-            raise ValueError("input_features is not equal to feature_names_in_")
+        if input_features is None:
+            return np.array(self.schema_.names, dtype=object)
+        # Columns of an array are called what the caller calls them.
+        names: np.ndarray = _check_feature_names_in(self, input_features)
         return names
 
     def _by_hole(
@@ -219,6 +218,7 @@ class Imputer(TransformerMixin, Estimator):
         ask: Any,
     ) -> Float[np.ndarray, "rows columns"]:
         """Ask the law of each hole, and leave the observed cells as they are."""
+        how = self._how(posterior, draws)
         values = np.where(encoded.mask, encoded.values, 0.0)
         modelled = [column.modelled for column in self.schema_]
         open_: Bool[np.ndarray, "rows columns"] = holes(table, self.schema_)[:, modelled]
@@ -226,8 +226,7 @@ class Imputer(TransformerMixin, Estimator):
         if not rows.size:
             return values
         with self._on_device():
-            how = self._how(posterior, draws)
-            for part, law, _ in self._model.laws(encoded.values[rows], encoded.mask[rows], how):
+            for part, law, _ in self._model().laws(encoded.values[rows], encoded.mask[rows], how):
                 here = rows[part]
                 for j in range(values.shape[1]):
                     at = np.flatnonzero(open_[here, j])

@@ -10,8 +10,9 @@ from sklearn.utils import Tags
 
 from hhvaem.checks import check_count
 from hhvaem.estimators import targets
-from hhvaem.estimators.base import Estimator, check_level, with_parameters
+from hhvaem.estimators.base import Estimator, check_probability, with_parameters
 from hhvaem.estimators.tables import checked_table
+from hhvaem.estimators.targets import Targets
 from hhvaem.posterior import Posterior
 
 
@@ -22,14 +23,20 @@ class _Predictor(Estimator):
         self, X: Any, posterior: Posterior | None, draws: int | None, ask: Any
     ) -> list[Shaped[np.ndarray, "rows *rest"]]:
         """Ask the law of each target in each row."""
-        _, (values, mask) = self._encoded(X)
+        _, (values, mask) = self._encoded_rows(X)
         with self._on_device():
             how = self._how(posterior, draws)
             parts = [
                 [ask(law, j, np.arange(part.stop - part.start)) for j in range(self.n_outputs_)]
-                for part, _, law in self._model.laws(values, mask, how)
+                for part, _, law in self._model().laws(values, mask, how)
             ]
         return [np.concatenate(part) for part in zip(*parts, strict=True)]
+
+    def _fit_to(self, table: Any, goal: Targets) -> None:
+        self._fit(table, goal)
+        # Afterwards: where a fit fails, what there was before stays as it was.
+        self.target_names_ = [column.name for column in goal.part.columns]
+        self.n_outputs_, self.flat_ = len(self.target_names_), goal.flat
 
     def _checked(self, X: Any, y: Any) -> Any:
         if y is None:
@@ -43,10 +50,10 @@ class _Predictor(Estimator):
         self, X: Any, draws: int, posterior: Posterior | None
     ) -> Float[np.ndarray, "draws rows targets"]:
         check_count("draws", draws, 1)
-        _, (values, mask) = self._encoded(X)
+        _, (values, mask) = self._encoded_rows(X)
         with self._on_device():
             how = self._how(posterior, draws)
-            parts = [target[:draws] for _, _, target in self._model.cases(values, mask, how)]
+            parts = [target[:draws] for _, _, target in self._model().cases(values, mask, how)]
         return np.concatenate(parts, axis=1)
 
     def _shaped(self, parts: Sequence[np.ndarray]) -> Any:
@@ -105,9 +112,7 @@ class Regressor(RegressorMixin, _Predictor):
         """
         table = self._checked(X, y)
         goal = targets.numbers(y, table.shape[0])
-        self.target_names_ = [column.name for column in goal.part.columns]
-        self.n_outputs_, self.flat_ = len(self.target_names_), goal.flat
-        self._fit(table, goal)
+        self._fit_to(table, goal)
         return self
 
     def predict(
@@ -125,7 +130,7 @@ class Regressor(RegressorMixin, _Predictor):
         draws: int | None = None,
     ) -> tuple[Float[np.ndarray, "rows *targets"], Float[np.ndarray, "rows *targets"]]:
         """Give the ends of the interval that holds each target with probability `level`."""
-        check_level(level)
+        check_probability("level", level)
         ends = (1 - level) / 2, (1 + level) / 2
         both = self._ask(
             X, posterior, draws, lambda law, *at: np.stack([law.quantile(*at, q) for q in ends], 1)
@@ -186,10 +191,8 @@ class Classifier(ClassifierMixin, _Predictor):
         """
         table = self._checked(X, y)
         goal = targets.labels(y, table.shape[0])
-        self.target_names_ = [column.name for column in goal.part.columns]
-        self.n_outputs_, self.flat_ = len(self.target_names_), goal.flat
+        self._fit_to(table, goal)
         self.classes_: Any = goal.classes[0] if goal.flat else list(goal.classes)
-        self._fit(table, goal)
         return self
 
     def predict_proba(
@@ -207,7 +210,7 @@ class Classifier(ClassifierMixin, _Predictor):
         if self.flat_:
             return self.classes_[shares.argmax(1)]
         both = zip(self.classes_, shares, strict=True)
-        return np.stack([classes[part.argmax(1)] for classes, part in both], axis=1)
+        return _beside([classes[part.argmax(1)] for classes, part in both])
 
     def sample(
         self, X: Any, draws: int = 100, *, posterior: Posterior | None = None
@@ -216,4 +219,10 @@ class Classifier(ClassifierMixin, _Predictor):
         drawn = self._draw(X, draws, posterior).astype(int)
         if self.flat_:
             return self.classes_[drawn[..., 0]]
-        return np.stack([c[drawn[..., j]] for j, c in enumerate(self.classes_)], axis=-1)
+        return _beside([c[drawn[..., j]] for j, c in enumerate(self.classes_)])
+
+
+def _beside(labels: list[Shaped[np.ndarray, "*rows"]]) -> Shaped[np.ndarray, "*rows targets"]:
+    """Put the labels of several targets into one array, in which True does not become a text."""
+    alike = len({each.dtype.kind for each in labels}) == 1
+    return np.stack([each if alike else each.astype(object) for each in labels], axis=-1)

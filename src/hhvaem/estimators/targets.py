@@ -1,15 +1,19 @@
 """Targets as users give them, to numbers and back."""
 
 from dataclasses import dataclass
+from numbers import Number
 from typing import Any
 
+import narwhals.dependencies as nwd
 import narwhals.stable.v2 as nw
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Shaped
 from sklearn.utils.multiclass import check_classification_targets
 
+from hhvaem.containers import columns_of
 from hhvaem.errors import InputError
+from hhvaem.estimators.tables import is_frame
 from hhvaem.fitting import Part
 from hhvaem.schema import Column
 
@@ -29,7 +33,7 @@ class Targets:
     """
 
     part: Part
-    classes: tuple[Shaped[np.ndarray, " classes"], ...]
+    classes: tuple[Shaped[np.ndarray, " _"], ...]
     flat: bool
 
 
@@ -44,7 +48,7 @@ def numbers(y: Any, rows: int) -> Targets:
     names, cells, flat = _columns(y, rows)
     try:
         values = np.stack([np.asarray(cell, np.float64) for cell in cells], axis=1)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(
             f"The target y is not all numbers ({error}); use Classifier for labels."
         ) from error
@@ -70,15 +74,19 @@ def labels(y: Any, rows: int) -> Targets:
     """
     names, cells, flat = _columns(y, rows)
     columns, values, classes = [], [], []
-    mask = np.stack([np.array([not _is_missing(value) for value in cell]) for cell in cells], 1)
+    mask = np.stack([[value is not None for value in cell] for cell in cells], axis=1)
     _check_known(names, mask)
     for j, (name, cell) in enumerate(zip(names, cells, strict=True)):
-        known = np.array([value for value, seen in zip(cell, mask[:, j], strict=True) if seen])
+        known = cell[mask[:, j]]
+        if known.dtype == object:
+            _check_alike(name, known)
+            known = np.array(known.tolist())
         check_classification_targets(known)
         found, index = np.unique(known, return_inverse=True)
         if len(found) < 2:
+            (only,) = found.tolist()
             raise InputError(
-                f"The target {name!r} has one class only, {found[0]!r}; a classifier needs two."
+                f"The target {name!r} has one class only, {only!r}; a classifier needs two."
             )
         codes = np.full(rows, np.nan)
         codes[mask[:, j]] = index
@@ -89,34 +97,48 @@ def labels(y: Any, rows: int) -> Targets:
     return Targets(Part(tuple(columns), np.stack(values, axis=1), mask), tuple(classes), flat)
 
 
-def _columns(y: Any, rows: int) -> tuple[list[str], list[Any], bool]:
+def _columns(y: Any, rows: int) -> tuple[list[str], list[Shaped[np.ndarray, " rows"]], bool]:
     """Give the names and cells of targets, and whether there was no table around them."""
-    frame = nw.from_native(y, allow_series=True, pass_through=True)
-    if isinstance(frame, nw.DataFrame):
-        names, cells, flat = (
-            list(frame.columns),
-            [frame[name].to_list() for name in frame.columns],
-            False,
+    if is_frame(y) or nwd.is_polars_lazyframe(y):
+        columns = columns_of(y)
+        names, cells, flat = [name for name, _ in columns], [_cells(c) for _, c in columns], False
+    elif isinstance(y, np.ma.MaskedArray):
+        raise InputError(
+            "The target y is a masked array; give an array with NaN, or a list with None, where it "
+            "is masked."
         )
-    elif isinstance(frame, nw.Series):
-        names, cells, flat = [str(frame.name or "y")], [frame.to_list()], True
+    elif nwd.is_into_series(y) or isinstance(y, pa.Array):
+        names, cells, flat = [str(getattr(y, "name", None) or "y")], [_cells(y)], True
     else:
-        array = np.asarray(y.to_pylist() if isinstance(y, pa.ChunkedArray | pa.Array) else y)
+        # As objects: among texts NaN would otherwise become one.
+        array = y if isinstance(y, np.ndarray) else np.asarray(y, dtype=object)
         if array.ndim not in (1, 2):
             raise InputError(f"The target y has {array.ndim} dimensions; it needs one or two.")
         flat = array.ndim == 1
         array = array.reshape(len(array), -1)
         names = ["y"] if array.shape[1] == 1 else [f"y{i}" for i in range(array.shape[1])]
-        cells = [array[:, i].tolist() for i in range(array.shape[1])]
-    if any(len(cell) != rows for cell in cells) or not cells:
-        lengths = len(cells[0]) if cells else 0
+        cells = [_cells(column) for column in array.T]
+    lengths = {len(cell) for cell in cells} or {0}
+    if lengths != {rows}:
         raise InputError(
             f"Found input variables with inconsistent numbers of samples: {rows} rows of X and "
-            f"{lengths} of y."
+            f"{min(lengths)} of y."
         )
-    if flat or not isinstance(frame, nw.DataFrame):
-        cells = [[None if _is_missing(value) else value for value in cell] for cell in cells]
-    return names, [np.array(cell, dtype=object) for cell in cells], flat
+    return names, cells, flat
+
+
+def _cells(column: Any) -> Shaped[np.ndarray, " rows"]:
+    """Give the cells of a column: of a dtype without missing values as they are, else objects."""
+    if isinstance(column, pa.Array | pa.ChunkedArray):
+        column = np.array(column.to_pylist(), dtype=object)
+    series = nw.from_native(column, series_only=True, pass_through=True)
+    array = series.to_numpy() if isinstance(series, nw.Series) else column
+    if array.dtype.kind in "iub":
+        return array
+    values = series.to_list() if isinstance(series, nw.Series) else array.tolist()
+    cells = np.empty(len(values), dtype=object)
+    cells[:] = [None if _is_missing(value) else value for value in values]
+    return cells
 
 
 def _is_missing(value: Any) -> bool:
@@ -125,6 +147,22 @@ def _is_missing(value: Any) -> bool:
         return value is None or not bool(value == value)
     except TypeError:
         return True
+
+
+def _check_alike(name: str, labels: Shaped[np.ndarray, " seen"]) -> None:
+    """Refuse labels of which NumPy would turn some into another type."""
+    first = {_family(label): label for label in labels[::-1]}
+    if len(first) > 1:
+        one, other, *_ = map(repr, first.values())
+        raise InputError(
+            f"The target {name!r} has labels of different types, such as {one} and {other}; make "
+            "them all of one type."
+        )
+
+
+def _family(label: Any) -> type:
+    families = (bool, np.bool_), (Number,), (str,)
+    return next((one[0] for one in families if isinstance(label, one)), type(label))
 
 
 def _check_known(names: list[str], mask: Shaped[np.ndarray, "rows targets"]) -> None:
