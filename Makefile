@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# A file's tests share compiled programs, so each file goes to one process.
+PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile
 
 .PHONY: demo test test-full lint clean
 
@@ -22,10 +24,10 @@ lint: $(READY)
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/pytest -m "not slow"
+	$(PYTEST) -m "not slow"
 
 test-full: lint
-	$(BIN)/pytest
+	$(PYTEST)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache

@@ -366,7 +366,7 @@ NOT_STORED_SO = "and stored as no such column is"
         ("imputer", too_many_draws, "its draws are beyond all reason"),
         ("imputer", put(3, *PLAN, "how", "superchains"), "its chains start together"),
         ("imputer", put("x", *PLAN, "settings", "inference"), "inference"),
-        ("imputer", put("hmc", *PLAN, "settings", "inference"), "hmc_steps=2000 is more than"),
+        ("imputer", put("hmc", *PLAN, "settings", "inference"), "its arrays are not those"),
     ],
 )
 def test_what_no_fit_makes_is_refused(

@@ -268,7 +268,7 @@ def _put(
     ends: Float[Array, "batch size"],
 ) -> Float[Array, "rows size"]:
     """Set the positions of some rows; of one that was drawn twice, the last, on every device."""
-    later = jnp.triu(numbers[:, None] == numbers, 1).any(1)
+    later = jnp.triu(numbers[:, None] == numbers[None, :], 1).any(1)
     return positions.at[jnp.where(later, len(positions), numbers)].set(ends, mode="drop")
 
 

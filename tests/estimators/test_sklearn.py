@@ -388,11 +388,11 @@ def test_several_labels() -> None:
         ),
         (
             {"inference": "vi"},
-            "inference='vi' is unknown; use 'hmc', 'gaussian', 'importance'.",
+            "inference='vi' is unknown; use 'gaussian', 'importance', 'hmc', 'likelihood'.",
         ),
         (
             {"inference": ["hmc"]},
-            "inference=['hmc'] is unknown; use 'hmc', 'gaussian', 'importance'.",
+            "inference=['hmc'] is unknown; use 'gaussian', 'importance', 'hmc', 'likelihood'.",
         ),
         ({"kinds": 3}, "`kinds` must be a dict of column and kind, as in {'age': 'count'}."),
         (
