@@ -122,6 +122,7 @@ def test_in_a_column_transformer() -> None:
 
 # A column alone has nothing to learn from.
 @pytest.mark.filterwarnings("ignore:The model predicts hidden cells no better")
+@pytest.mark.slow
 def test_parameters_are_searched() -> None:
     kinds = [{"x0": "ignored", "x1": "ignored"}, None]
     search = GridSearchCV(Regressor(**FAST), {"kinds": kinds}, cv=2).fit(ARRAY, NUMBERS)
@@ -130,6 +131,7 @@ def test_parameters_are_searched() -> None:
     assert len(search.best_estimator_.schema_.modelled) == 3
 
 
+@pytest.mark.slow
 def test_cross_validation() -> None:
     assert cross_val_score(Regressor(**FAST), FRAME, NUMBERS, cv=2).min() > 0.6
     assert cross_val_score(Classifier(**FAST), FRAME, LABELS, cv=2).min() > 0.8
