@@ -15,7 +15,7 @@ from hhvaem.example import clinic
 from hhvaem.schema import LEVELLED, Column, Schema
 from hhvaem.table import encode
 
-HIDDEN_SHARE, LEVEL, TARGET, STEPS = 0.1, 0.9, "blood pressure", 3_000
+HIDDEN_SHARE, LEVEL, TARGET, STEPS = 0.1, 0.9, "blood pressure", 2_000
 
 
 class Score(NamedTuple):

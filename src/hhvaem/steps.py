@@ -218,14 +218,14 @@ def likelihood_step(state: State, data: Data, settings: Settings) -> tuple[State
     of a row and are not differentiated. What has to do with hidden cells, the encoder and the
     predictor, goes on learning on the bound.
     """
-    key, row_key, mask_key, bound_key, chain_key = jax.random.split(state.key, 5)
+    key, row_key, mask_key, feature_key, bound_key, chain_key = jax.random.split(state.key, 6)
     numbers = _drawn_rows(data, settings.batch_size, row_key)
     rows = jax.tree.map(lambda leaf: leaf[numbers], data.table)
-    hidden = _seen(state.model, _hidden(rows, mask_key), bound_key)
+    hidden = _seen(state.model, _hidden(rows, mask_key), feature_key)
     encoder = _encoder(state.model, settings)
     state, _ = _bound_step("encoder", encoder, state, hidden, settings, bound_key)
     model, size = state.model, state.model.hierarchy.size
-    seen = _seen(model, rows, bound_key)
+    seen = _seen(model, rows, feature_key)
     step_size = jnp.exp(state.sampler.log_steps[0, 0])
 
     def move(

@@ -241,6 +241,6 @@ def _summary(facts: dict[str, Any]) -> tuple[str, str]:
         return where, "No column needs a model: holes are filled with the only value there is."
     gain = np.mean(facts["gain_per_hidden_cell"])
     return where, (
-        f"A hidden cell is {gain:.2f} nats more probable than by its column alone "
+        f"A known cell, hidden, is {gain:.2f} nats more probable than by its column alone "
         "(0: nothing learned)."
     )

@@ -63,7 +63,7 @@ PARAMETERS = """Parameters
         Models of single columns: `gaussianised` or `vae`.
     members
         How many models to train. With more than one, draws also show what the table leaves open
-        about the model; one trains in a fraction of the time.
+        about the model; fewer train faster.
     max_steps, max_seconds
         When training ends at the latest. With `max_seconds` how far it comes depends on the
         machine, and the same seed need not give the same model.
