@@ -218,6 +218,28 @@ def largest_changes(before: Model, after: Model) -> dict[str, float]:
     return changes
 
 
+@pytest.mark.parametrize("third_stage", [False, True])
+def test_a_pull_of_noises_costs_half_their_squares(third_stage: bool) -> None:
+    """Of two models with the same key, the one that is pulled to a noise of 1 comes nearer."""
+    states = start()
+    states = jax.tree.map(
+        lambda leaf: leaf[jnp.array([0, 0])] if eqx.is_array(leaf) else leaf, states
+    )
+    states = states if third_stage else states._replace(step=jnp.zeros_like(states.step))
+    pulled = data_of()._replace(noise_pull=jnp.array([0.0, 3.0]))
+    after, told = steps(states, pulled)
+    model = states.model
+    squares = sum(
+        float((noise[0] ** 2).sum()) for noise in (model.log_noise, model.target_log_noise)
+    )
+    # The encoder and the target's noise learn before the loss of the third stage is taken.
+    np.testing.assert_allclose(told.loss[1] - told.loss[0], 1.5 * squares, rtol=0.01)
+    later, _ = steps(after, pulled, 99)
+    for noise in (later.model.log_noise, later.model.target_log_noise):
+        free, drawn = np.abs(np.asarray(noise))
+        assert (drawn < free - 0.01).all()
+
+
 GENERATIVE = {"hierarchy", "decoder", "log_noise"}
 ON_THE_BOUND = {"encoder", "predictor", "target_log_noise"}
 

@@ -257,7 +257,11 @@ def fit_many(
         ]
     columns = len(ready[0].encoding.laws)
     data = train.gather([one.row for one in each], weights=weights, columns=columns)
-    data = data._replace(rows=jnp.asarray(np.array([one.rows for one in each])))
+    pull = None
+    if plan.noise_pull:
+        rows = np.array([one.rows / one.times for one in each], np.float32)
+        pull = jnp.asarray(np.float32(plan.noise_pull * columns) / rows)
+    data = data._replace(rows=jnp.asarray(np.array([one.rows for one in each])), noise_pull=pull)
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(one.columns for one in each))
     states = train.untrained(
         stacked,

@@ -30,6 +30,11 @@ class Plan:
         Share of the cells that early stopping goes by, where `settings.patience` is not 0.
     members
         How many models are trained.
+    noise_pull
+        How strongly learned noises are drawn to the whole spread of their columns, times columns
+        and divided by rows. A network that predicts a column from `p` others has followed the
+        noise of some `p` rows, and takes it for smaller than it is: a few times more than by the
+        degrees of freedom of a regression, as it is not linear.
     """
 
     layers: tuple[int, ...]
@@ -40,6 +45,7 @@ class Plan:
     marginal_steps: int = 1_000
     held_share: float = 0.1
     members: int = 1
+    noise_pull: float = 0.0
 
 
 PRESETS = {
@@ -63,6 +69,7 @@ PRESETS = {
         ),
         how=How("hmc", chains=20, kept=5, transitions=10, leapfrog=5),
         members=5,
+        noise_pull=4.0,
     ),
     # The paper's, for a table of the size of Boston.
     "paper": Plan(

@@ -103,13 +103,15 @@ class Data(NamedTuple):
     """Rows on the device; those from `rows` on are padding, and so are columns from `columns` on.
 
     With `cumulative` weights, rows are not all drawn equally often: row i as often as a uniform
-    number falls between the weights i - 1 and i.
+    number falls between the weights i - 1 and i. With a `noise_pull`, learned log noises are drawn
+    to 0 by half of it times their squares.
     """
 
     table: Row
     rows: Int[Array, "*models"]
     cumulative: Float[Array, "*models rows"] | None = None
     columns: Int[Array, "*models"] | None = None
+    noise_pull: Float[Array, "*models"] | None = None
 
 
 class State(NamedTuple):
@@ -164,7 +166,8 @@ def variational_step(state: State, data: Data, settings: Settings) -> tuple[Stat
     key, batch_key, noise_key = jax.random.split(state.key, 3)
     batch = _batch(state.model, data, settings.batch_size, batch_key)
     trained = _all_networks(state.model, settings)
-    state, value = _bound_step("model", trained, state, batch, settings, noise_key)
+    pull = data.noise_pull
+    state, value = _bound_step("model", trained, state, batch, pull, settings, noise_key)
     nan = jnp.array(jnp.nan)
     return state._replace(step=state.step + 1, key=key), Told(value, nan, nan)
 
@@ -174,7 +177,8 @@ def hmc_step(state: State, data: Data, settings: Settings) -> tuple[State, Told]
     key, batch_key, noise_key, chain_key = jax.random.split(state.key, 4)
     batch = _batch(state.model, data, settings.batch_size, batch_key)
     encoder = _encoder(state.model, settings)
-    state, _ = _bound_step("encoder", encoder, state, batch, settings, noise_key)
+    pull = data.noise_pull
+    state, _ = _bound_step("encoder", encoder, state, batch, pull, settings, noise_key)
     model, moments = state.model, state.moments
 
     generative, rest = eqx.partition(model, _generative(model, settings))
@@ -193,7 +197,7 @@ def hmc_step(state: State, data: Data, settings: Settings) -> tuple[State, Told]
             return -log_joint, info.acceptance.mean()
 
         losses, acceptance = jax.vmap(one)(batch, noise)
-        return losses.mean(), acceptance.mean()
+        return losses.mean() + _pulled(model, pull, settings), acceptance.mean()
 
     trained = (generative, state.sampler.log_steps)
     (value, acceptance), gradient = jax.value_and_grad(hmc_loss, has_aux=True)(trained)
@@ -223,7 +227,8 @@ def likelihood_step(state: State, data: Data, settings: Settings) -> tuple[State
     rows = jax.tree.map(lambda leaf: leaf[numbers], data.table)
     hidden = _seen(state.model, _hidden(rows, mask_key), feature_key)
     encoder = _encoder(state.model, settings)
-    state, _ = _bound_step("encoder", encoder, state, hidden, settings, bound_key)
+    pull = data.noise_pull
+    state, _ = _bound_step("encoder", encoder, state, hidden, pull, settings, bound_key)
     model, size = state.model, state.model.hierarchy.size
     seen = _seen(model, rows, feature_key)
     step_size = jnp.exp(state.sampler.log_steps[0, 0])
@@ -246,7 +251,8 @@ def likelihood_step(state: State, data: Data, settings: Settings) -> tuple[State
 
     def loss(generative: Model) -> Float[Array, ""]:
         model = eqx.combine(generative, rest)
-        return -jax.vmap(partial(model.log_joint, with_target=True))(ends, seen).mean()
+        log_joint = jax.vmap(partial(model.log_joint, with_target=True))(ends, seen)
+        return -log_joint.mean() + _pulled(model, pull, settings)
 
     value, gradient = jax.value_and_grad(loss)(generative)
     generative, moments = _update("generative", generative, gradient, state.moments, settings)
@@ -308,13 +314,21 @@ def inflation_step(state: State, data: Data, settings: Settings) -> tuple[State,
 
 
 def _bound_step(
-    name: str, trained: Model, state: State, batch: Seen, settings: Settings, key: PRNGKeyArray
+    name: str,
+    trained: Model,
+    state: State,
+    batch: Seen,
+    pull: Float[Array, ""] | None,
+    settings: Settings,
+    key: PRNGKeyArray,
 ) -> tuple[State, Float[Array, ""]]:
     """Make a step on the bound of a group of parameters, marked in `trained`."""
     part, rest = eqx.partition(state.model, trained)
 
     def loss(part: Model) -> Float[Array, ""]:
-        return _bound_loss(eqx.combine(part, rest), batch, state.step, settings, key)
+        model = eqx.combine(part, rest)
+        bound = _bound_loss(model, batch, state.step, settings, key)
+        return bound + _pulled(model, pull, settings)
 
     value, gradient = jax.value_and_grad(loss)(part)
     part, moments = _update(name, part, gradient, state.moments, settings)
@@ -391,6 +405,14 @@ def _all_networks(model: Model, settings: Settings) -> Model:
 
 def _noises(model: Model, settings: Settings) -> list[object]:
     return [model.log_noise, model.target_log_noise] if settings.learned_noise else []
+
+
+def _pulled(model: Model, pull: Float[Array, ""] | None, settings: Settings) -> Float[Array, ""]:
+    """Give what noises cost that are learned and not 1."""
+    if pull is None:
+        return jnp.zeros(())
+    noises = jnp.concatenate([model.log_noise, model.target_log_noise])
+    return 0.5 * pull * (noises**2).sum() if settings.learned_noise else jnp.zeros(())
 
 
 def _marked(model: Model, parts: Callable[[Model], list[object]]) -> Model:
