@@ -103,3 +103,15 @@ def many_steps(
     else:
         arrays, told = run(arrays, data, nothing, eqx.filter_vmap)
     return eqx.combine(arrays, rest), told
+
+
+def each_model(function: Callable[..., T], *args: Any) -> T:
+    """Call a function with each of several models: on an accelerator all at once.
+
+    All arrays of the arguments have a leading axis of models. A processor takes one after the
+    other, as in `many_steps`.
+    """
+    if jax.default_backend() != "cpu":
+        return eqx.filter_vmap(function)(*args)
+    arrays, rest = eqx.partition(args, eqx.is_array)
+    return lax.map(lambda arrays: function(*eqx.combine(arrays, rest)), arrays)

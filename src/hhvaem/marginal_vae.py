@@ -103,7 +103,7 @@ class MarginalVAEs(Marginals):
         self, z: Float[Array, " columns"], cells: Cells
     ) -> Float[Array, " columns"]:
         """Give the log probability of each cell given its z."""
-        return cell_log_prob(self.levels, self._decode(z), jnp.full_like(z, LOG_NOISE), cells)
+        return cell_log_prob(self.levels, self.outputs(z), jnp.full_like(z, LOG_NOISE), cells)
 
     def log_prob(
         self,
@@ -130,7 +130,7 @@ class MarginalVAEs(Marginals):
         return normal_log_prob(parameters, log_noise, features)
 
     def expected(self, parameters: Float[Array, " parameters"]) -> Float[Array, " inputs"]:
-        return expected_inputs(self.levels, self._decode(parameters))
+        return expected_inputs(self.levels, self.outputs(parameters))
 
     def components(
         self, parameters: Float[Array, " parameters"], log_noise: Float[Array, " columns"]
@@ -151,12 +151,12 @@ class MarginalVAEs(Marginals):
     ) -> Float[Array, " columns"]:
         z_key, x_key = jax.random.split(key)
         z = parameters + jnp.exp(log_noise) * jax.random.normal(z_key, parameters.shape)
-        return cell_sample(self.levels, self._decode(z), jnp.full_like(z, LOG_NOISE), key=x_key)
+        return cell_sample(self.levels, self.outputs(z), jnp.full_like(z, LOG_NOISE), key=x_key)
 
-    def _decode(self, z: Float[Array, " columns"]) -> Outputs:
+    def outputs(self, parameters: Float[Array, " parameters"]) -> Outputs:
         hidden, out = self.decoders.layers
         single, many = layout(self.levels)
-        units = jax.nn.relu(hidden.weight[:, 0] * z[:, None] + hidden.bias)
+        units = jax.nn.relu(hidden.weight[:, 0] * parameters[:, None] + hidden.bias)
         # One number of a column is a sum of products: quicker than a tiny matrix each.
         return Outputs(
             (out.weight[single, :, 0] * units[single]).sum(1) + out.bias[single, 0],

@@ -20,6 +20,17 @@ from hhvaem.encoding import Cells, Encoding, TableMask, TableValues
 from hhvaem.likelihoods import binary_log_prob, categorical_log_prob, ordered_log_prob
 
 
+class Outputs(NamedTuple):
+    """What a column's law is told by its parameters.
+
+    One number of each column that is a number (its location) or has two levels (the logit of the
+    second), and of every other one a logit for each level, in rows as long as the longest needs.
+    """
+
+    single: Float[Array, " single"]
+    many: Float[Array, "many most"]
+
+
 class Marginals(eqx.Module):
     """One-dimensional models of all columns of a table; methods take one row."""
 
@@ -59,6 +70,10 @@ class Marginals(eqx.Module):
         """Give what the joint model scores: the log probability of cells or of their features."""
 
     @abc.abstractmethod
+    def outputs(self, parameters: Float[Array, " parameters"]) -> Outputs:
+        """Give what the law of each cell is told by the parameters."""
+
+    @abc.abstractmethod
     def expected(self, parameters: Float[Array, " parameters"]) -> Float[Array, " inputs"]:
         """Give what the parameters make one expect of each cell, laid out as `cell_inputs`."""
 
@@ -90,17 +105,6 @@ class Marginals(eqx.Module):
     @abc.abstractmethod
     def base(self) -> Float[Array, " parameters"]:
         """The parameters that, with log noise 0, give each column its own distribution."""
-
-
-class Outputs(NamedTuple):
-    """What a column's law is told by its parameters.
-
-    One number of each column that is a number (its location) or has two levels (the logit of the
-    second), and of every other one a logit for each level, in rows as long as the longest needs.
-    """
-
-    single: Float[Array, " single"]
-    many: Float[Array, "many most"]
 
 
 class Direct(Marginals):
@@ -146,7 +150,7 @@ class Direct(Marginals):
         log_noise: Float[Array, " columns"],
         cells: Cells,
     ) -> Float[Array, " columns"]:
-        return cell_log_prob(self.levels, self._outputs(parameters), log_noise, cells)
+        return cell_log_prob(self.levels, self.outputs(parameters), log_noise, cells)
 
     def reconstruction(
         self,
@@ -159,7 +163,7 @@ class Direct(Marginals):
         return self.log_prob(parameters, log_noise, cells)
 
     def expected(self, parameters: Float[Array, " parameters"]) -> Float[Array, " inputs"]:
-        return expected_inputs(self.levels, self._outputs(parameters))
+        return expected_inputs(self.levels, self.outputs(parameters))
 
     def components(
         self, parameters: Float[Array, " parameters"], log_noise: Float[Array, " columns"]
@@ -177,9 +181,9 @@ class Direct(Marginals):
         *,
         key: PRNGKeyArray,
     ) -> Float[Array, " columns"]:
-        return cell_sample(self.levels, self._outputs(parameters), log_noise, key=key)
+        return cell_sample(self.levels, self.outputs(parameters), log_noise, key=key)
 
-    def _outputs(self, parameters: Float[Array, " parameters"]) -> Outputs:
+    def outputs(self, parameters: Float[Array, " parameters"]) -> Outputs:
         widths = np.array(self.widths)
         first = np.cumsum(widths) - widths
         single, many = layout(self.levels)
@@ -203,14 +207,25 @@ def cell_inputs(levels: tuple[int, ...], cells: Cells) -> Float[Array, " inputs"
 
 def expected_inputs(levels: tuple[int, ...], outputs: Outputs) -> Float[Array, " inputs"]:
     """Give the expectation of `cell_inputs`: of a number its location, of a level its share."""
+    pair = np.array(levels)[layout(levels)[0]] == 2
+    single = jnp.where(pair, jax.nn.sigmoid(outputs.single), outputs.single)
+    return _as_inputs(levels, Outputs(single, jax.nn.softmax(_logits(levels, outputs), axis=1)))
+
+
+def log_inputs(levels: tuple[int, ...], outputs: Outputs) -> Float[Array, " inputs"]:
+    """Give the location of a number, the log odds of a pair's second level, logs of shares."""
+    shares = jax.nn.log_softmax(_logits(levels, outputs), axis=1)
+    return _as_inputs(levels, Outputs(outputs.single, shares))
+
+
+def _as_inputs(levels: tuple[int, ...], outputs: Outputs) -> Float[Array, " inputs"]:
+    """Lay numbers of columns and of levels out as `cell_inputs` does."""
     counts = np.array(levels)
-    single, many = layout(levels)
-    numbers = jnp.where(counts[single] == 2, jax.nn.sigmoid(outputs.single), outputs.single)
-    shares = jax.nn.softmax(_logits(levels, outputs), axis=1)
-    exists = np.arange(shares.shape[1]) < counts[many, None]
+    many = layout(levels)[1]
+    exists = np.arange(outputs.many.shape[1]) < counts[many, None]
     column = _inputs(levels)[0]
     order = np.argsort(np.argsort(counts[column] > 2, kind="stable"))
-    return jnp.concatenate([numbers, shares[np.nonzero(exists)]])[order]
+    return jnp.concatenate([outputs.single, outputs.many[np.nonzero(exists)]])[order]
 
 
 def layout(levels: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Key
+from jaxtyping import Array, Bool, Float, Key
 
 from hhvaem.datasets import Dataset
 from hhvaem.datasets.work import Work
@@ -104,12 +104,16 @@ class Fold:
     test
         The test rows with their mask: targets are hidden. Hidden cells keep their values, to
         score by; a model does not look at them.
+    truth, target_truth
+        The values of test rows in the user's units.
     """
 
     inputs: Part
     targets: Part
     train: Row
     test: Row
+    truth: Float[np.ndarray, "test inputs"]
+    target_truth: Float[np.ndarray, "test targets"]
 
 
 def take_fold(dataset: Dataset, work: Work, number: int) -> Fold:
@@ -146,6 +150,8 @@ def take_fold(dataset: Dataset, work: Work, number: int) -> Fold:
         targets,
         Row(*inputs.rows, *targets.rows),
         Row(cells, observed & jnp.asarray(work.test_mask(number)), target, hidden),
+        values[test][:, ~is_target],
+        values[test][:, is_target],
     )
 
 

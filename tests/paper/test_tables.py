@@ -1,0 +1,220 @@
+"""The paper's models on its tables: what is told of test rows, how it is scored, and the run."""
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pyarrow as pa
+import pytest
+from jaxtyping import Array, Key
+from scipy.special import logsumexp
+
+from hhvaem.datasets import Dataset
+from hhvaem.encoding import Cells
+from hhvaem.marginals import Outputs
+from hhvaem.model import Model, Row
+from hhvaem.objectives import Sampler
+from hhvaem.paper import tables
+from hhvaem.paper.evaluation import Told, Weights, _shifted, _weighted, class_weights, look
+from hhvaem.paper.folds import PUBLISHED, Fold
+from hhvaem.paper.scoring import score
+from hhvaem.posterior import How, draw
+from hhvaem.schema import Kind
+
+HOW = How("encoder", chains=3, kept=1)
+SHORT = dataclasses.replace(PUBLISHED["diabetes"], marginal_steps=60, steps=80, hmc_steps=20)
+
+
+def made_up() -> Dataset:
+    """Make a complete table of two numbers, two levels, three levels, and a number to predict."""
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=200)
+    b, c, d = a + rng.normal(size=200), rng.normal(size=200) < a - 1, np.digitize(a, [-1, 0.5])
+    table = pa.table({"a": a, "b": b, "sex": c, "grade": d, "y": np.exp(a + 0.3 * b)})
+    kinds: dict[str, Kind] = {
+        "a": "real", "b": "real", "sex": "binary", "grade": "categorical", "y": "positive"
+    }  # fmt: skip
+    return Dataset("made up", table, kinds, ("y",))
+
+
+@pytest.fixture(scope="module")
+def prepared() -> tables.Prepared:
+    return tables.prepare(made_up(), [0, 1], SHORT)
+
+
+@pytest.fixture(scope="module")
+def run(prepared: tables.Prepared) -> dict[str, Any]:
+    return tables.run(prepared, "HH-VAEM")
+
+
+@pytest.fixture(scope="module")
+def untrained(prepared: tables.Prepared) -> tuple[Model, Sampler]:
+    settings = prepared.published.settings("gaussian")
+    keys = jax.random.split(jax.random.key(5), 2)
+    states = tables.train.untrained(prepared.columns, (3, 2), settings, hidden=8, keys=keys)
+    return states.model, states.sampler
+
+
+def first(tree: Any) -> Any:
+    return jax.tree.map(lambda leaf: leaf[0], tree)
+
+
+def test_what_is_told_is_the_published_formulas(
+    prepared: tables.Prepared, untrained: tuple[Model, Sampler]
+) -> None:
+    """One draw after the other, in plain sums."""
+    fold = prepared.folds[0]
+    models, samplers = untrained
+    shown = np.asarray(fold.test.mask).sum(1)
+    chosen = np.flatnonzero((shown > 0) & (shown < 4))[:2]
+    some = jax.tree.map(lambda leaf: leaf[chosen], fold.test)
+    weights = class_weights(fold, weighted_target=False)
+    keys = jax.random.split(jax.random.key(1), (2, 2))
+    both: tuple[Row, Weights] = jax.tree.map(lambda leaf: jnp.stack([leaf] * 2), (some, weights))
+    told = first(look(models, samplers, *both, keys, HOW))
+    model = first(models)
+    sex = [column.name for column in fold.inputs.columns].index("sex")
+    weight = float(weights.cells[sex])
+    assert weight != 1
+
+    @eqx.filter_jit
+    def by_draw(row: Row, key: Key[Array, ""]) -> tuple[Array, Array, Array, Array]:
+        drawn = draw(model, first(samplers), model.see(row), HOW, key=jax.random.split(key)[0])
+
+        def one(position: Array) -> tuple[Array, Array, Array, Array]:
+            h = model.hierarchy.bottom(position)
+            z = model.decoder(h)
+            return (
+                model.marginals.log_prob_given_z(z, row.cells),
+                model.marginals.outputs(z).single[sex],
+                model.marginals.log_prob(z, model.log_noise, row.cells),
+                model.targets.log_prob(
+                    model.predict(h, z, row), model.target_log_noise, row.target
+                ).sum(),
+            )
+
+        return jax.vmap(one)(drawn.positions[:, 0])
+
+    for i in range(2):
+        row = jax.tree.map(lambda leaf, i=i: leaf[i], some)
+        at_mean, odds, each, target = (
+            np.array(part, np.float64) for part in by_draw(row, keys[0, i])
+        )
+        odds += np.log(weight)
+        level = float(row.cells.point[sex])
+        at_mean[:, sex] = np.where(
+            level == 1, -weight * np.log1p(np.exp(-odds)), -np.log1p(np.exp(odds))
+        )
+        hidden, k = ~np.asarray(row.mask), len(each)
+
+        def score_of(values: Any, k: int = k) -> Any:
+            return np.log(k) - logsumexp(values, axis=0)
+
+        assert told.missing[i] == pytest.approx(score_of(at_mean[:, hidden].mean(1)), rel=1e-4)
+        assert told.observed[i] == pytest.approx(score_of(at_mean[:, ~hidden].mean(1)), rel=1e-4)
+        assert told.target[i] == pytest.approx(score_of(target), rel=1e-4)
+        np.testing.assert_allclose(told.published_cells[i], score_of(at_mean), rtol=1e-4)
+        # A few values of z stand for all.
+        np.testing.assert_allclose(-told.log_cells[i], score_of(each), rtol=0.05, atol=0.02)
+
+
+def test_the_best_constant_scores_what_weights_make_of_it() -> None:
+    """Of a share p of second levels, 2 (1 - p) log 2: the log odds are shifted to 0."""
+    share = 0.1
+    weights = jnp.array([(1 - share) / share])
+    outputs = Outputs(jnp.array([np.log(share / (1 - share))]), jnp.zeros((0, 1)))
+    shifted = _shifted((2,), outputs, weights)
+
+    def log_prob(level: float) -> float:
+        cell = jnp.array([level])
+        return float(_weighted((2,), shifted, weights, jnp.zeros(1), Cells(cell, cell, cell))[0])
+
+    found = -(share * log_prob(1.0) + (1 - share) * log_prob(0.0))
+    assert found == pytest.approx(2 * (1 - share) * np.log(2), rel=1e-5)
+
+
+def all_knowing(fold: Fold) -> Told:
+    """Tell of each cell what it is, with certainty."""
+    levels, point = fold.inputs.encoding.levels, np.asarray(fold.test.cells.point)
+    target = np.asarray(fold.test.target.point)
+    numbers = np.array(levels) == 1
+    shares = [
+        point[:, :2],
+        2 * point[:, 2:3] - 1,
+        np.log(np.eye(3)[point[:, 3].astype(int)] + 1e-9),
+    ]
+    nothing = np.zeros(len(point))
+    return Told(
+        nothing - 0.2, nothing - 0.1, nothing + 0.3, np.where(numbers, -0.2, 0.0 * point),
+        np.full_like(point, 0.5), np.full_like(target, 0.7), nothing,
+        np.concatenate(shares, axis=1), target, np.repeat(target[:, None], 9, axis=1),
+        np.repeat(point[:, None], 9, axis=1), np.repeat(target[:, None], 9, axis=1), nothing + 0.9,
+    )  # fmt: skip
+
+
+def test_all_knowing_models_make_no_errors(prepared: tables.Prepared) -> None:
+    fold = prepared.folds[0]
+    found = score(fold, all_knowing(fold))
+    for name in ("paper_rmse_missing", "rmse_missing", "crps", "energy_score", "target_crps"):
+        assert found[name] == pytest.approx(0, abs=1e-5), name
+    assert found["target_rmse"] == pytest.approx(0, abs=1e-3)
+    assert found["paper_nll_missing"] == pytest.approx(-0.2)
+    assert found["paper_nll_observed_bernoulli"] == 0
+    assert found["paper_nll_observed_gaussian"] == pytest.approx(-0.2)
+    assert found["log_score_cell"] == -0.5
+    assert found["cells"] == (~np.asarray(fold.test.mask)).sum()
+    # One standard deviation off in every hidden number.
+    told = all_knowing(fold)
+    off = np.array([1.0, 1.0, 0.0, 0.0, 0.0, 0.0])
+    found = score(fold, told._replace(guesses=told.guesses + off))
+    assert found["paper_rmse_missing"] == pytest.approx(0.5, abs=1e-4)
+    # The other of two levels, in every hidden cell.
+    found = score(fold, told._replace(guesses=told.guesses * np.array([1, 1, -1, 1, 1, 1])))
+    assert found["paper_rmse_missing"] == pytest.approx(0.25, abs=1e-4)
+
+
+def test_rows_without_hidden_cells_count_nowhere(prepared: tables.Prepared) -> None:
+    fold = prepared.folds[0]
+    told = all_knowing(fold)
+    found = score(
+        fold, told._replace(missing=np.where(np.arange(len(told.missing)) < 3, np.nan, 2.0))
+    )
+    assert found["paper_nll_missing"] == 2
+
+
+def test_records_have_what_tables_are_drawn_from(run: dict[str, Any]) -> None:
+    assert [record["fold"] for record in run["records"]] == [0, 1]
+    for record in run["records"]:
+        assert (record["table"], record["model"]) == ("made up", "HH-VAEM")
+        for name in (
+            "train_seconds", "paper_nll_missing", "paper_nll_target", "paper_nll_observed",
+            "paper_rmse_missing", "log_score_cell", "crps", "energy_score", "coverage50",
+            "coverage90", "target_rmse",
+        ):  # fmt: skip
+            assert np.isfinite(record[name]), name
+        assert 0 < record["acceptance"] <= 1
+        # Hardly trained, and yet not worse than knowing nothing by much.
+        assert record["log_score_cell"] < 2
+        assert record["rmse_missing"] < 1.3
+
+
+@pytest.mark.slow
+def test_a_fold_alone_comes_to_the_same(prepared: tables.Prepared, run: dict[str, Any]) -> None:
+    alone = tables.run(tables.prepare(made_up(), [1], SHORT), "HH-VAEM")
+    (record,) = alone["records"]
+    for name, value in run["records"][1].items():
+        if isinstance(value, float) and name != "train_seconds":
+            assert record[name] == pytest.approx(value, rel=1e-3, abs=1e-3), name
+
+
+def test_models_are_the_paper_s() -> None:
+    assert {name: (*kind,) for name, kind in tables.MODELS.items()} == {
+        "VAEM": ("one_layer", "gaussian"),
+        "MIWAEM": ("one_layer", "importance"),
+        "H-VAEM": ("two_layers", "gaussian"),
+        "HMC-VAEM": ("one_layer", "hmc"),
+        "HH-VAEM": ("two_layers", "hmc"),
+    }
