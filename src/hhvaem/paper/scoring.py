@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from hhvaem import evaluate
+from hhvaem.paper.baselines import Filled
 from hhvaem.paper.evaluation import Told
 from hhvaem.paper.folds import Fold
 
@@ -51,23 +52,33 @@ def _published_errors(
     fold: Fold, told: Told, hidden: Bool[np.ndarray, "rows columns"]
 ) -> Float[np.ndarray, " columns"]:
     """Give the RMSE or the error rate of each column that has a hidden cell."""
+    levels = fold.inputs.encoding.levels
+    guesses = [
+        guess[:, 0] if count == 1 else _level(guess)
+        for count, guess in zip(levels, _by_column(levels, np.asarray(told.guesses)), strict=True)
+    ]
+    return _errors(fold, np.stack(guesses, axis=1), hidden)
+
+
+def _errors(
+    fold: Fold,
+    guess: Float[np.ndarray, "rows columns"],
+    hidden: Bool[np.ndarray, "rows columns"],
+) -> Float[np.ndarray, " columns"]:
+    """Compare in the units that the models see, columns without hidden cells left out."""
     truth, errors = np.asarray(fold.test.cells.point, np.float64), []
-    for j, guess in enumerate(_by_column(fold.inputs.encoding.levels, np.asarray(told.guesses))):
+    for j, levels in enumerate(fold.inputs.encoding.levels):
         at = hidden[:, j]
-        if not at.any():
-            continue
-        if fold.inputs.encoding.levels[j] == 1:
-            errors.append(np.sqrt(np.mean((guess[at, 0] - truth[at, j]) ** 2)))
-        else:
-            errors.append(np.mean(_level(guess)[at] != truth[at, j]))
+        if at.any():
+            off = guess[at, j] - truth[at, j]
+            errors.append(np.sqrt(np.mean(off**2)) if levels == 1 else np.mean(off != 0))
     return np.array(errors)
 
 
 def _proper(fold: Fold, told: Told, hidden: Bool[np.ndarray, "rows columns"]) -> Scores:
-    columns, encoding = fold.inputs.columns, fold.inputs.encoding
+    encoding = fold.inputs.encoding
     # From (rows, draws, columns), as evaluate takes them.
     draws = np.moveaxis(encoding.decode(np.asarray(told.cells)), 1, 0)
-    scale = np.array([np.std(fold.inputs.values[:, j]) for j in range(len(columns))])
     point = np.stack(
         [
             draws[..., j].mean(0) if levels == 1 else _commonest(draws[..., j], levels)
@@ -75,14 +86,44 @@ def _proper(fold: Fold, told: Told, hidden: Bool[np.ndarray, "rows columns"]) ->
         ],
         axis=1,
     )
-    found = evaluate.score_cells(columns, fold.truth, hidden, point, draws, scale).table
     any_hidden = hidden.any(1)
     joint = np.asarray(told.joint, np.float64)[any_hidden] / hidden.sum(1)[any_hidden]
     return {
         "log_score_cell": -_mean(np.asarray(told.log_cells)[hidden]),
         "log_score_joint": -_mean(joint),
-        **{name: value for name, value in found.items() if name != "columns_left_out"},
+        **_cells(fold, hidden, point, draws),
     }
+
+
+def _cells(
+    fold: Fold,
+    hidden: Bool[np.ndarray, "rows columns"],
+    point: Float[np.ndarray, "rows columns"],
+    draws: Float[np.ndarray, "draws rows columns"] | None,
+) -> Scores:
+    """Score hidden cells in the user's units, over the spread of their columns in training."""
+    scale = fold.inputs.values.std(0)
+    report = evaluate.score_cells(fold.inputs.columns, fold.truth, hidden, point, draws, scale)
+    return {name: value for name, value in report.table.items() if name != "columns_left_out"}
+
+
+def score_filled(fold: Fold, filled: Filled) -> Scores:
+    """Score what a baseline made of inputs and targets, in this order of columns."""
+    hidden = np.asarray(~fold.test.mask)
+    inputs = hidden.shape[1]
+    point, target = filled.point[:, :inputs], filled.point[:, inputs:]
+    draws = None if filled.draws is None else filled.draws[..., :inputs]
+    guess = np.asarray(fold.inputs.encoding.encode(point, np.ones_like(hidden)).point, np.float64)
+    scores = {
+        "paper_rmse_missing": _mean(_errors(fold, guess, hidden)),
+        **_cells(fold, hidden, point, draws),
+    }
+    if fold.targets.encoding.levels[0] > 1:
+        return scores | {
+            "target_accuracy": evaluate.accuracy(target[:, 0], fold.target_truth[:, 0])
+        }
+    drawn = None if filled.draws is None else filled.draws[..., inputs:]
+    return scores | _target_numbers(fold, target, drawn)
 
 
 def _target(fold: Fold, told: Told) -> Scores:
@@ -92,18 +133,25 @@ def _target(fold: Fold, told: Told) -> Scores:
     if levels[0] == 1:
         guess = fold.targets.encoding.decode(locations).mean(1)
         draws = np.moveaxis(fold.targets.encoding.decode(np.asarray(told.targets)), 1, 0)
-        unit = fold.targets.values.std(0)
-        each = [
-            _mean(evaluate.crps(draws[..., j], truth[:, j])) / unit[j] for j in range(len(levels))
-        ]
-        return scores | {
-            "target_rmse": float(np.sqrt(np.mean((guess - truth) ** 2))),
-            "target_crps": _mean(each),
-        }
+        return scores | _target_numbers(fold, guess, draws)
     shares = locations.mean(1)
     shares = np.concatenate([1 - shares, shares], axis=1) if levels[0] == 2 else shares
     scores["target_accuracy"] = float(np.mean(shares.argmax(1) == truth[:, 0]))
     scores["target_auroc"] = evaluate.auroc(shares, truth[:, 0])
+    return scores
+
+
+def _target_numbers(
+    fold: Fold,
+    guess: Float[np.ndarray, "rows targets"],
+    draws: Float[np.ndarray, "draws rows targets"] | None,
+) -> Scores:
+    """Score targets that are numbers: all of them together, and by CRPS over their spread."""
+    truth, unit = fold.target_truth, fold.targets.values.std(0)
+    scores = {"target_rmse": float(np.sqrt(np.mean((guess - truth) ** 2)))}
+    if draws is not None:
+        each = [evaluate.crps(draws[..., j], truth[:, j]) / unit[j] for j in range(len(unit))]
+        scores["target_crps"] = _mean(each)
     return scores
 
 

@@ -3,6 +3,8 @@
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -11,15 +13,17 @@ import numpy as np
 from jaxtyping import Array, Int, Key
 
 from hhvaem import train
-from hhvaem.datasets import Dataset
+from hhvaem.datasets import Dataset, load
 from hhvaem.datasets.work import plan
 from hhvaem.marginal_vae import MarginalVAEs
 from hhvaem.marginals import Direct
 from hhvaem.model import Row
-from hhvaem.paper.evaluation import DRAWS, class_weights, look
-from hhvaem.paper.folds import Fold, Published, stage_one, take_fold
+from hhvaem.paper import collection
+from hhvaem.paper.baselines import BASELINES, SLOW, Filled, training_rows
+from hhvaem.paper.evaluation import CASES, DRAWS, class_weights, look
+from hhvaem.paper.folds import PUBLISHED, Fold, Published, stage_one, take_fold
 from hhvaem.paper.records import versions
-from hhvaem.paper.scoring import score
+from hhvaem.paper.scoring import score, score_filled
 from hhvaem.posterior import How
 
 SEED = 0
@@ -27,6 +31,11 @@ SEED = 0
 ROWS, ROWS_ON_ACCELERATOR = 64, 512
 # The tables whose target has weights of classes in the published scores.
 WEIGHTED = ("bank", "insurance")
+# Folds that baselines get which take long.
+SLOW_FOLDS = 2
+# What makes a run short.
+QUICK_DRAWS = 100
+QUICK_STEPS: dict[str, Any] = {"marginal_steps": 100, "steps": 200, "hmc_steps": 40}
 
 
 class Kind(NamedTuple):
@@ -69,11 +78,26 @@ def prepare(dataset: Dataset, numbers: Sequence[int], published: Published) -> P
 
 
 def run(
-    prepared: Prepared, model: str, *, tell: Callable[[train.Progress], None] | None = None
+    prepared: Prepared,
+    model: str,
+    *,
+    draws: int = DRAWS,
+    tell: Callable[[train.Progress], None] | None = None,
 ) -> dict[str, Any]:
     """Train one of the paper's models on the folds of a table, and test it.
 
     Every fold has keys of its own: trained alone, it comes to the same.
+
+    Parameters
+    ----------
+    prepared
+        The folds.
+    model
+        One of `MODELS`.
+    draws
+        Draws of the latents of a test row.
+    tell
+        Told now and then how far training is.
     """
     kind, published = MODELS[model], prepared.published
     settings = published.settings(kind.inference)
@@ -84,19 +108,12 @@ def run(
     states, history = train.train(states, data, settings, progress=tell)
     train_seconds = time.monotonic() - started
     started = time.monotonic()
-    scores = _tested(prepared, states, kind.inference)
+    scores = _tested(prepared, states, kind.inference, draws)
     test_seconds = time.monotonic() - started
     folds = len(prepared.folds)
-    device = jax.devices()[0].device_kind
+    seconds = (prepared.seconds + train_seconds) / folds
     records = [
-        {
-            "table": prepared.table,
-            "model": model,
-            "fold": number,
-            "train_seconds": round((prepared.seconds + train_seconds) / folds, 2),
-            "device": device,
-            **{name: round(value, 5) for name, value in each.items()},
-        }
+        {**_head(prepared.table, model, number, seconds), **_finite(each)}
         for number, each in zip(prepared.numbers, scores, strict=True)
     ]
     return {
@@ -106,23 +123,133 @@ def run(
         "settings": dataclasses.asdict(settings),
         "marginal_steps": published.marginal_steps,
         "seed": SEED,
-        "draws": DRAWS,
+        "draws": draws,
         "folds_at_once": folds,
         "seconds": {
             "columns": round(prepared.seconds, 1),
             "train": round(train_seconds, 1),
             "test": round(test_seconds, 1),
         },
-        "device": device,
+        "device": jax.devices()[0].device_kind,
         "versions": versions(),
         "loss": [round(float(x), 4) for x in history.loss[:, -100:].mean(1)],
         "records": records,
     }
 
 
-def _tested(prepared: Prepared, states: train.State, inference: str) -> list[dict[str, float]]:
+def complete(
+    table: str,
+    models: Sequence[str],
+    folds: Sequence[int],
+    folder: Path,
+    *,
+    quick: bool = False,
+    say: Callable[[str], None],
+    bar: Callable[[int], AbstractContextManager[Callable[[train.Progress], None]]],
+) -> None:
+    """Run models and baselines on the folds of a table that the folder does not have yet.
+
+    Parameters
+    ----------
+    table, models, folds
+        What is to be there; of baselines that take long, `SLOW_FOLDS` folds are enough.
+    folder
+        Where each run has its file (`hhvaem.paper.collection`).
+    quick
+        Whether to train for a few steps only.
+    say, bar
+        Told what is done, and asked for what is told of the progress of so many steps.
+    """
+    published = dataclasses.replace(PUBLISHED[table], **QUICK_STEPS) if quick else PUBLISHED[table]
+    places = {model: collection.place(folder, table, model) for model in models}
+    # All files are looked at before anything is run.
+    before = {model: collection.read_run(path) for model, path in places.items()}
+    prepared = None
+    for model, path in places.items():
+        wanted = folds[:SLOW_FOLDS] if model in SLOW else folds
+        missing = collection.missing_folds(before[model], wanted)
+        if not missing:
+            continue
+        if model in BASELINES:
+            say(f"{table}: {model}")
+            collection.add_run(path, run_baseline(_published(table), model, missing))
+            continue
+        if prepared is None or list(prepared.numbers) != missing:
+            say(f"{table}: columns of {len(missing)} folds")
+            prepared = prepare(_published(table), missing, published)
+        say(f"{table}: {model}")
+        with bar(published.steps) as tell:
+            found = run(prepared, model, draws=QUICK_DRAWS if quick else DRAWS, tell=tell)
+        collection.add_run(path, found)
+
+
+def _published(table: str) -> Dataset:
+    return load(table, as_published=True)
+
+
+def run_baseline(dataset: Dataset, name: str, numbers: Sequence[int]) -> dict[str, Any]:
+    """Fill the test rows of folds of a table by a baseline, and score it as the models are."""
+    work = plan(dataset, seed=SEED)
+    records = []
+    for number in numbers:
+        fold = take_fold(dataset, work, number)
+        started = time.monotonic()
+        filled = _baseline_fold(name, fold, number)
+        seconds = time.monotonic() - started
+        rows = training_rows(name, len(fold.inputs.values))
+        records.append(
+            {
+                **_head(dataset.name, name, number, seconds),
+                "train_rows": rows,
+                **_finite(score_filled(fold, filled)),
+            }
+        )
+    return {
+        "table": dataset.name,
+        "model": name,
+        "seed": SEED,
+        "draws": CASES,
+        "versions": versions(),
+        "records": records,
+    }
+
+
+def _baseline_fold(name: str, fold: Fold, seed: int) -> Filled:
+    """Fill the test rows of a fold: inputs, then targets, of which none is seen."""
+    parts = (fold.inputs, fold.targets)
+    columns = tuple(column for part in parts for column in part.columns)
+    train_values, train_mask = (
+        np.concatenate([getattr(part, field) for part in parts], axis=1)
+        for field in ("values", "mask")
+    )
+    mask = np.concatenate([fold.test.mask, np.zeros_like(fold.target_truth, bool)], axis=1)
+    values = np.concatenate([fold.truth, fold.target_truth], axis=1)
+    # Hidden values are not even there to be looked at.
+    shown = np.where(mask, values, np.nan)
+    return BASELINES[name](columns, train_values, train_mask, shown, mask, CASES, seed)
+
+
+def _head(table: str, model: str, fold: int, seconds: float) -> dict[str, Any]:
+    """Begin a record."""
+    return {
+        "table": table,
+        "model": model,
+        "fold": fold,
+        "train_seconds": round(seconds, 2),
+        "device": jax.devices()[0].device_kind,
+    }
+
+
+def _finite(scores: dict[str, float]) -> dict[str, float]:
+    """Leave out what is not there, as JSON has no word for it: of an encoder, the acceptance."""
+    return {name: round(value, 5) for name, value in scores.items() if np.isfinite(value)}
+
+
+def _tested(
+    prepared: Prepared, states: train.State, inference: str, draws: int
+) -> list[dict[str, float]]:
     """Look at the test rows of all folds, some at a time, and score them."""
-    how = How("hmc" if inference == "hmc" else "encoder", chains=DRAWS, kept=1)
+    how = How("hmc" if inference == "hmc" else "encoder", chains=draws, kept=1)
     weights = [
         class_weights(fold, weighted_target=prepared.table in WEIGHTED) for fold in prepared.folds
     ]

@@ -1,0 +1,121 @@
+"""`hhvaem paper tables`: the five models of the paper on its ten tables."""
+
+import difflib
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from hhvaem.cli.places import interruptible, prepare
+from hhvaem.containers import listed
+from hhvaem.errors import InputError
+
+# Small tables, and how many of their folds.
+QUICK, QUICK_FOLDS = ("wine", "diabetes"), 2
+SHOWN = {
+    "paper_nll_missing": "missing",
+    "paper_nll_target": "target",
+    "paper_nll_observed": "observed",
+    "paper_rmse_missing": "error",
+    "log_score_cell": "log score",
+    "crps": "CRPS",
+    "coverage90": "90 %",
+}
+
+
+def tables(
+    data: Annotated[str, typer.Option(help="Tables, with commas between them.")] = "all",
+    models: Annotated[str, typer.Option(help="Models, with commas between them.")] = "all",
+    baselines: Annotated[
+        str,
+        typer.Option(
+            help="Peers beside them, with commas between; those that take long get two folds."
+        ),
+    ] = "none",
+    splits: Annotated[int, typer.Option(min=1, max=10, help="How many of the ten folds.")] = 10,
+    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("paper"),
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Two small tables, two folds, few steps.")
+    ] = False,
+) -> None:
+    """Train the models of the paper on folds of its tables, and test them.
+
+    What is in the folder already is not run again, so that a run that was stopped goes on.
+    """
+    # Here, so that other commands start without JAX.
+    from hhvaem.paper import collection
+    from hhvaem.paper.baselines import BASELINES
+    from hhvaem.paper.folds import PUBLISHED
+    from hhvaem.paper.records import write_json
+    from hhvaem.paper.tables import MODELS, complete
+    from hhvaem.progress import training_bar
+
+    names = _chosen(data, QUICK if quick and data == "all" else tuple(PUBLISHED), "table")
+    kinds = _chosen(models, tuple(MODELS), "model") + _chosen(
+        baselines, tuple(BASELINES), "baseline"
+    )
+    folds = range(min(splits, QUICK_FOLDS) if quick else splits)
+    gathered, folder = out / "tables.json", out / "tables"
+    prepare(folder, gathered)
+    console = Console()
+    with interruptible(lambda: f"the same command goes on with what is not in {folder} yet."):
+        for name in names:
+            complete(
+                name,
+                kinds,
+                folds,
+                folder,
+                quick=quick,
+                say=console.print,
+                bar=partial(training_bar, console=console),
+            )
+    records = collection.gather_runs(folder, tuple(PUBLISHED), (*MODELS, *BASELINES))
+    write_json({"records": records}, gathered)
+    console.print(_means(records, names, kinds))
+    console.print(
+        "Means over folds. Missing, target, observed, error: the paper's scores, by its formulas "
+        "and in its units. Log score, CRPS, 90 %: proper ones of hidden cells."
+    )
+    console.print(f"\nAll records in [bold]{gathered}[/], runs in [bold]{folder}[/].")
+
+
+def _chosen(text: str, known: tuple[str, ...], what: str) -> list[str]:
+    """Give the names that a list with commas has, in the order of those known."""
+    if text in ("all", "none"):
+        return list(known) if text == "all" else []
+    wanted = [name.strip() for name in text.split(",") if name.strip()]
+    if not wanted:
+        raise InputError(f"No {what} is named; there are {listed(known)}.")
+    folded = {name.lower(): name for name in known}
+    for name in wanted:
+        if name.lower() not in folded:
+            near = difflib.get_close_matches(name.lower(), folded, n=1)
+            hint = f"did you mean {folded[near[0]]!r}?" if near else f"there are {listed(known)}."
+            raise InputError(f"There is no {what} {name!r} in the paper; {hint}")
+    return [name for name in known if name.lower() in {each.lower() for each in wanted}]
+
+
+def _means(records: list[dict[str, Any]], names: Iterable[str], kinds: Iterable[str]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    for head in ("table", "model", "folds"):
+        table.add_column(head, no_wrap=True)
+    for head in SHOWN.values():
+        table.add_column(head, justify="right", no_wrap=True)
+    for name in names:
+        for kind in kinds:
+            own = [r for r in records if (r["table"], r["model"]) == (name, kind)]
+            if own:
+                means = [_mean([r[score] for r in own if score in r]) for score in SHOWN]
+                table.add_row(name, kind, str(len(own)), *means)
+        table.add_section()
+    return table
+
+
+def _mean(values: list[float]) -> str:
+    return f"{np.mean(values):.3f}" if values else ""

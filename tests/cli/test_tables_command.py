@@ -1,0 +1,125 @@
+"""`hhvaem paper tables` as it is typed, and the files that it leaves."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import hhvaem, refused
+
+from hhvaem import __version__
+from hhvaem.errors import InputError
+from hhvaem.paper.collection import add_run, gather_runs, missing_folds, place, read_run
+
+
+def a_run(*folds: int, **changes: Any) -> dict[str, Any]:
+    """Make a run as files have it."""
+    return {
+        "table": "wine", "model": "VAEM", "layers": [10], "settings": {"steps": 5},
+        "marginal_steps": 3, "seed": 0, "draws": 100, "versions": {"hhvaem": __version__},
+        "records": [{"table": "wine", "model": "VAEM", "fold": fold} for fold in folds],
+        **changes,
+    }  # fmt: skip
+
+
+def test_folds_are_added_to_those_that_are_there(tmp_path: Path) -> None:
+    path = place(tmp_path, "wine", "VAEM")
+    assert read_run(path) is None
+    assert missing_folds(None, range(3)) == [0, 1, 2]
+    add_run(path, a_run(2, 0))
+    assert missing_folds(read_run(path), range(4)) == [1, 3]
+    add_run(path, a_run(1, 3))
+    run = read_run(path)
+    assert [record["fold"] for record in run["records"]] == [0, 1, 2, 3]
+    assert gather_runs(tmp_path, ["bank", "wine"], ["VAEM", "HH-VAEM"]) == run["records"]
+
+
+@pytest.mark.parametrize("changes", [{"draws": 1000}, {"settings": {"steps": 6}}, {"seed": 1}])
+def test_other_settings_are_not_mixed(tmp_path: Path, changes: dict[str, Any]) -> None:
+    path = place(tmp_path, "wine", "VAEM")
+    add_run(path, a_run(0))
+    before = path.read_bytes()
+    with pytest.raises(InputError, match=f"was made with {next(iter(changes))}="):
+        add_run(path, a_run(1, **changes))
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", "null", '{"records": 3, "versions": {"hhvaem": "1"}}', "\xff"]
+)
+def test_what_is_no_run_is_named(tmp_path: Path, content: str) -> None:
+    path = place(tmp_path, "wine", "VAEM")
+    path.write_bytes(content.encode("latin-1"))
+    with pytest.raises(InputError, match=r"wine-VAEM\.json is no run of a model"):
+        read_run(path)
+
+
+def test_another_version_is_refused_before_the_work(tmp_path: Path) -> None:
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    run = a_run(0, versions={"hhvaem": "0.0.1"})
+    place(folder, "wine", "VAEM").write_text(json.dumps(run))
+    sentence = refused("paper", "tables", "--data", "wine", "--models", "vaem", "--out", tmp_path)
+    assert "was made by version 0.0.1" in sentence
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--data", "whine"), "There is no table 'whine' in the paper; did you mean 'wine'?"),
+        (("--data", "zzz"), "There is no table 'zzz' in the paper; there are 'bank', "),
+        (
+            ("--models", "HHVAEM"),
+            "There is no model 'HHVAEM' in the paper; did you mean 'HH-VAEM'?",
+        ),
+        (("--models", ","), "No model is named; there are 'VAEM', "),
+    ],
+)
+def test_names_that_are_not_in_the_paper(
+    tmp_path: Path, options: tuple[str, ...], expected: str
+) -> None:
+    assert refused("paper", "tables", "--out", tmp_path / "new", *options).startswith(expected)
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_quick_version_goes_on_where_it_was(tmp_path: Path) -> None:
+    """Wine, which comes with scikit-learn."""
+    command = ("paper", "tables", "--quick", "--data", "wine", "--models", "VAEM")
+    done = hhvaem(*command, "--splits", "1", "--out", tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    first = json.loads((tmp_path / "tables.json").read_text())["records"]
+    assert [(r["table"], r["model"], r["fold"]) for r in first] == [("wine", "VAEM", 0)]
+    assert first[0]["target_accuracy"] > 0.3
+    assert 0 < first[0]["coverage90"] <= 1
+    assert "acceptance" not in first[0]
+    path = place(tmp_path / "tables", "wine", "VAEM")
+    before = path.stat().st_mtime_ns
+    again = hhvaem(*command, "--splits", "1", "--out", tmp_path)
+    assert again.returncode == 0
+    assert path.stat().st_mtime_ns == before
+    assert "columns of" not in again.stdout
+
+
+def test_baselines_stand_beside_the_models(tmp_path: Path) -> None:
+    done = hhvaem(
+        "paper", "tables", "--data", "wine", "--models", "none", "--baselines", "mean,gaussian",
+        "--splits", "2", "--out", tmp_path,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    records = json.loads((tmp_path / "tables.json").read_text())["records"]
+    assert [(r["model"], r["fold"]) for r in records] == [
+        ("mean", 0), ("mean", 1), ("gaussian", 0), ("gaussian", 1)
+    ]  # fmt: skip
+    mean, gaussian = records[1], records[3]
+    assert gaussian["paper_rmse_missing"] < mean["paper_rmse_missing"]
+    assert gaussian["target_accuracy"] > mean["target_accuracy"]
+    assert 0.5 < gaussian["coverage90"] < 1
+    assert "crps" not in mean
+
+
+@pytest.mark.slow
+def test_the_quick_version_of_all_models(tmp_path: Path, data_folder: Path) -> None:
+    done = hhvaem("paper", "tables", "--quick", "--out", tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    records = json.loads((tmp_path / "tables.json").read_text())["records"]
+    assert len(records) == 2 * 5 * 2
