@@ -5,6 +5,8 @@ Of the tables of observed cells and of errors only the means are kept here.
 
 from typing import NamedTuple
 
+from hhvaem.paper.folds import PUBLISHED
+
 
 class Number(NamedTuple):
     """A mean over splits, and its standard deviation where the paper's is kept."""
@@ -13,12 +15,7 @@ class Number(NamedTuple):
     spread: float | None = None
 
 
-TABLES = (
-    "bank", "insurance", "avocado", "naval", "yacht", "diabetes", "concrete", "wine", "energy",
-    "boston",
-)  # fmt: skip
-
-# For each score and model the numbers of TABLES; spreads behind a slash.
+# For each score and model the numbers of all tables in their order; spreads behind a slash.
 _PRINTED = {
     "paper_nll_missing": {
         "VAEM": "2.84/.07 1.81/.03 1.89/.01 .55/.05 3.15/.28 2.78/.16 2.45/.26 3.01/.61 2.09/.10 "
@@ -88,6 +85,6 @@ def printed(score: str, model: str, table: str) -> Number | None:
     True
     """
     line = _PRINTED.get(score, {}).get(model)
-    if line is None or table not in TABLES:
+    if line is None or table not in PUBLISHED:
         return None
-    return Number(*map(float, line.split()[TABLES.index(table)].split("/")))
+    return Number(*map(float, line.split()[list(PUBLISHED).index(table)].split("/")))

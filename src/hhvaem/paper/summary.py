@@ -8,9 +8,10 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 from scipy.stats import rankdata
 
-from hhvaem.paper.printed import TABLES, printed
+from hhvaem.paper.folds import PUBLISHED
+from hhvaem.paper.printed import printed
+from hhvaem.paper.tables import MODELS
 
-MODELS = ("VAEM", "MIWAEM", "H-VAEM", "HMC-VAEM", "HH-VAEM")
 RANKED = {
     "paper_nll_missing": "NLL of missing cells, as published",
     "paper_nll_target": "NLL of the target, as published",
@@ -29,7 +30,7 @@ def by_fold(records: Records, score: str, table: str, model: str) -> Float[np.nd
 
 def score_table(records: Records, score: str, models: Sequence[str], digits: int = 2) -> str:
     """Write a table in Markdown: mean and spread over folds, and in brackets the paper's mean."""
-    there = [t for t in TABLES if any(by_fold(records, score, t, m).size for m in models)]
+    there = [t for t in PUBLISHED if any(by_fold(records, score, t, m).size for m in models)]
     lines = ["| | " + " | ".join(there) + " |", "|---" * (len(there) + 1) + "|"]
     for model in models:
         cells = []
@@ -50,7 +51,7 @@ def ranks(records: Records, score: str) -> Float[np.ndarray, "tables models"]:
     means = np.array(
         [
             [by_fold(records, score, table, model).mean() for model in MODELS]
-            for table in TABLES
+            for table in PUBLISHED
             if all(by_fold(records, score, table, model).size for model in MODELS)
         ]
     ).reshape(-1, len(MODELS))
@@ -66,7 +67,7 @@ def draw_ranks(records: Records) -> Figure:
         panel.set_title(title, fontsize=8)
         panel.set_xlabel(f"mean rank of {len(found)} tables", fontsize=8)
         panel.set(xlim=(0.8, 5.2), ylim=(len(MODELS) - 0.5, -0.5), xticks=range(1, 6))
-        panel.set_yticks(range(len(MODELS)), MODELS)
+        panel.set_yticks(range(len(MODELS)), list(MODELS))
         panel.tick_params(labelsize=8)
         panel.grid(axis="x", alpha=0.3)
         panel.spines[["top", "right"]].set_visible(False)
