@@ -185,6 +185,7 @@ def test_rows_without_hidden_cells_count_nowhere(prepared: tables.Prepared) -> N
     assert found["paper_nll_missing"] == 2
 
 
+@pytest.mark.slow
 def test_records_have_what_tables_are_drawn_from(run: dict[str, Any]) -> None:
     assert [record["fold"] for record in run["records"]] == [0, 1]
     for record in run["records"]:
