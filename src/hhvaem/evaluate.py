@@ -9,23 +9,31 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float64
+from jaxtyping import Float64
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import pdist
 from sklearn.metrics import roc_auc_score
 
 from hhvaem.checks import check_count
-from hhvaem.containers import repeated
 from hhvaem.errors import InputError
 from hhvaem.schema import LEVELLED, Column
+from hhvaem.scored import (
+    check_cells,
+    check_some,
+    checked_table,
+    draws_and_truth,
+    draws_of_cells,
+    hidden_cells,
+    numbers,
+    predictions,
+    probabilities_and_truth,
+)
 
 Cells = Float64[np.ndarray, " cells"]
 Scores = dict[str, int | float]
 
 # Central intervals whose coverage and width are reported.
 _INTERVALS = {"50": 0.5, "90": 0.9}
-# Shares of float32 add up to 1 within this.
-_ROUNDING = 1e-4
 
 
 def crps(draws: ArrayLike, truth: ArrayLike) -> Cells:
@@ -57,7 +65,7 @@ def crps(draws: ArrayLike, truth: ArrayLike) -> Cells:
     >>> crps([[0.0, 5.0], [2.0, 5.0]], [1.0, 8.0])
     array([0., 3.])
     """
-    x, y = _draws_of_cells(draws, truth)
+    x, y = draws_of_cells(draws, truth)
     away = np.sort(x - y, axis=0)
     count = len(away)
     # The i-th smallest is the larger one of i pairs, and the smaller one of all its others.
@@ -92,7 +100,7 @@ def brier(draws: ArrayLike, truth: ArrayLike) -> Cells:
     >>> brier([[0, 2, 1], [0, 2, 0]], [0, 1, 0])
     array([0., 2., 0.])
     """
-    x, y = _draws_of_cells(draws, truth)
+    x, y = draws_of_cells(draws, truth)
     count = len(x)
     alike = np.zeros(y.shape)
     for level in np.unique(x):
@@ -137,8 +145,8 @@ def energy_score(
     >>> energy_score(draws, truth, [[True, True], [True, False]])
     array([5., 0.])
     """
-    x, y = _draws_and_truth(draws, truth, axes=2)
-    at = _hidden(hidden, y.shape)
+    x, y = draws_and_truth(draws, truth, axes=2)
+    at = hidden_cells(hidden, y.shape)
     known = np.isfinite(x).all(0) & np.isfinite(y)
     if not known[at].all():
         row, column = np.argwhere(at & ~known)[0]
@@ -186,7 +194,7 @@ def pit(draws: ArrayLike, truth: ArrayLike, rng: np.random.Generator) -> Cells:
     >>> bool(0.75 <= places[0] <= 1.0), bool(0.0 <= places[1] <= 1.0)
     (True, True)
     """
-    low, high = _pit_ends(*_draws_of_cells(draws, truth))
+    low, high = _pit_ends(*draws_of_cells(draws, truth))
     return low + (high - low) * rng.random(low.shape)
 
 
@@ -205,8 +213,8 @@ def coverage(pit: ArrayLike, level: float) -> float:
     """
     if not 0 < level < 1:
         raise InputError(f"level={level!r} must lie between 0 and 1.")
-    places = _numbers("pit", pit, axes=1)
-    _check_some(places)
+    places = numbers("pit", pit, axes=1)
+    check_some(places)
     return float((np.abs(places - 0.5) < level / 2).mean())
 
 
@@ -252,7 +260,7 @@ def rmse_by_column(
     >>> rmse_by_column(columns, truth, np.ones((2, 2), bool), point, [10.0, np.nan])["age"]
     {'cells': 2, 'rmse': 0.7071067811865476}
     """
-    y, p, at, units = _checked_table(columns, truth, hidden, point, scale)
+    y, p, at, units = checked_table(columns, truth, hidden, point, scale)
     scores: dict[str, Scores] = {}
     for j, column in enumerate(columns):
         rows = at[:, j]
@@ -335,12 +343,12 @@ def score_cells(
     rmses = [scores.get("rmse", scores.get("error_rate", np.nan)) for scores in by_column.values()]
     table: Scores = {"rmse_missing": float(np.mean(rmses))}
     if draws is not None:
-        x, y = _draws_and_truth(draws, truth, axes=2)
+        x, y = draws_and_truth(draws, truth, axes=2)
         at, units = np.asarray(hidden), np.asarray(scale, np.float64)
         for j, column in enumerate(columns):
             rows = np.flatnonzero(at[:, j])
             if rows.size:
-                _check_cells("draws", x[:, rows, j], column, rows)
+                check_cells("draws", x[:, rows, j], column, rows)
                 by_column[column.name] |= _scores(column, x[:, rows, j], y[rows, j], units[j])
         numbers = [j for j, column in enumerate(columns) if column.kind not in LEVELLED]
         numbers = [j for j in numbers if at[:, j].any()]
@@ -370,7 +378,7 @@ def rmse(prediction: ArrayLike, truth: ArrayLike) -> float:
     >>> rmse([1.0, 2.0, 3.0], [1.0, 2.0, 6.0])
     1.7320508075688772
     """
-    guess, y = _predictions(prediction, truth)
+    guess, y = predictions(prediction, truth)
     return float(np.sqrt(np.mean((guess - y) ** 2)))
 
 
@@ -387,7 +395,7 @@ def accuracy(prediction: ArrayLike, truth: ArrayLike) -> float:
     >>> accuracy([0, 2, 1, 1], [0, 2, 1, 0])
     0.75
     """
-    guess, y = _predictions(prediction, truth)
+    guess, y = predictions(prediction, truth)
     return float((guess == y).mean())
 
 
@@ -419,7 +427,7 @@ def auroc(probabilities: ArrayLike, truth: ArrayLike) -> float:
     >>> auroc([[0.9, 0.1], [0.6, 0.4], [0.65, 0.35], [0.2, 0.8]], [0, 0, 1, 1])
     0.75
     """
-    shares, y = _probabilities(probabilities, truth)
+    shares, y = probabilities_and_truth(probabilities, truth)
     levels = np.unique(y).astype(int)
     if levels.size < 2:
         return float("nan")
@@ -452,7 +460,7 @@ def expected_calibration_error(probabilities: ArrayLike, truth: ArrayLike, bins:
     >>> round(expected_calibration_error([[0.9, 0.1], [0.3, 0.7]], [0, 0]), 3)
     0.4
     """
-    shares, y = _probabilities(probabilities, truth)
+    shares, y = probabilities_and_truth(probabilities, truth)
     edges = np.linspace(0.0, 1.0, check_count("bins", bins, 1) + 1)[1:-1]
     confidence, hit = shares.max(1), shares.argmax(1) == y
     gaps = np.bincount(np.searchsorted(edges, confidence), weights=confidence - hit)
@@ -491,152 +499,3 @@ def _means(each: Iterable[Scores]) -> Scores:
         for name in names
     }
     return means | {"cells": sum(scores["cells"] for scores in columns), "columns": len(columns)}
-
-
-def _numbers(name: str, values: ArrayLike, axes: int) -> np.ndarray:
-    try:
-        found = np.asarray(values, np.float64)
-    except (ValueError, TypeError) as error:
-        raise InputError(
-            f"`{name}` must be an array of numbers; levels are their index."
-        ) from error
-    if found.ndim != axes:
-        raise InputError(f"`{name}` has {found.ndim} axes; it needs {axes}.")
-    return found
-
-
-def _check_some(values: np.ndarray) -> None:
-    if not values.size:
-        raise InputError("There is nothing to score: no cell is given.")
-
-
-def _check_finite(name: str, finite: Bool[np.ndarray, " cells"]) -> None:
-    if not finite.all():
-        raise InputError(
-            f"`{name}` is not finite in cell {int(np.argmin(finite))} (counted from 0); leave such "
-            "cells out."
-        )
-
-
-def _draws_and_truth(
-    draws: ArrayLike, truth: ArrayLike, axes: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Give both as arrays of shapes that fit together."""
-    x, y = _numbers("draws", draws, axes + 1), _numbers("truth", truth, axes)
-    if x.shape[1:] != y.shape:
-        raise InputError(
-            f"`draws` has shape {x.shape} and `truth` {y.shape}; the draws of each cell must stand "
-            "in the first axis, and the others be alike."
-        )
-    if len(x) < 2:
-        raise InputError(f"`draws` has {len(x)} of each cell; give at least 2.")
-    return x, y
-
-
-def _draws_of_cells(draws: ArrayLike, truth: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    x, y = _draws_and_truth(draws, truth, axes=1)
-    _check_finite("truth", np.isfinite(y))
-    _check_finite("draws", np.isfinite(x).all(0))
-    return x, y
-
-
-def _predictions(prediction: ArrayLike, truth: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    guess, y = _numbers("prediction", prediction, 1), _numbers("truth", truth, 1)
-    if guess.shape != y.shape:
-        raise InputError(
-            f"`prediction` has {guess.size} cells and `truth` {y.size}; give one for each."
-        )
-    _check_some(y)
-    _check_finite("truth", np.isfinite(y))
-    _check_finite("prediction", np.isfinite(guess))
-    return guess, y
-
-
-def _probabilities(probabilities: ArrayLike, truth: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    shares, y = _numbers("probabilities", probabilities, 2), _numbers("truth", truth, 1)
-    if len(shares) != len(y):
-        raise InputError(
-            f"`probabilities` has {len(shares)} rows and `truth` {len(y)}; give one for each."
-        )
-    _check_some(y)
-    legal = (shares >= 0).all(1) & (np.abs(shares.sum(1) - 1) < _ROUNDING)
-    if not legal.all():
-        raise InputError(
-            f"`probabilities` of row {int(np.argmin(legal))} (counted from 0) are negative or do "
-            "not add up to 1; give one for each level."
-        )
-    exists = np.isin(y, np.arange(shares.shape[1]))
-    if not exists.all():
-        row = int(np.argmin(exists))
-        raise InputError(
-            f"`truth` is {y[row]:g} in row {row} (counted from 0); give the index of one of the "
-            f"{shares.shape[1]} levels."
-        )
-    return shares, y
-
-
-def _hidden(hidden: ArrayLike, shape: tuple[int, ...]) -> Bool[np.ndarray, "rows columns"]:
-    at = np.asarray(hidden)
-    if at.dtype != bool or at.shape != shape:
-        raise InputError(
-            f"`hidden` is {at.dtype} of shape {at.shape}; give True or False for each cell of "
-            f"`truth`, {shape}."
-        )
-    if not at.any():
-        raise InputError("There is nothing to score: no cell is hidden.")
-    return at
-
-
-def _checked_table(
-    columns: Sequence[Column],
-    truth: ArrayLike,
-    hidden: ArrayLike,
-    point: ArrayLike,
-    scale: ArrayLike,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Give truth, fills, hidden cells and scales as arrays that fit together."""
-    y, p = _numbers("truth", truth, 2), _numbers("point", point, 2)
-    units = _numbers("scale", scale, 1)
-    if p.shape != y.shape or y.shape[1] != len(columns) or units.size != len(columns):
-        raise InputError(
-            f"`truth` has shape {y.shape}, `point` {p.shape} and `scale` {units.shape} for "
-            f"{len(columns)} columns; give one of each for every column."
-        )
-    twice = repeated(column.name for column in columns)
-    if twice:
-        raise InputError(f"`columns` has more than one column named {twice}; rename them apart.")
-    at = _hidden(hidden, y.shape)
-    for j, column in enumerate(columns):
-        rows = np.flatnonzero(at[:, j])
-        if not rows.size:
-            continue
-        if not column.modelled:
-            raise InputError(
-                f"Column {column.name!r} is {column.kind} and has hidden cells; leave it out."
-            )
-        if column.kind not in LEVELLED and not 0 < units[j] < np.inf:
-            raise InputError(
-                f"`scale` is {units[j]:g} for column {column.name!r}; give the standard deviation "
-                "of its training cells, or leave the column out if that is 0."
-            )
-        _check_cells("truth", y[None, rows, j], column, rows)
-        _check_cells("point", p[None, rows, j], column, rows)
-    return y, p, at, units
-
-
-def _check_cells(
-    name: str, values: Float64[np.ndarray, "draws cells"], column: Column, rows: np.ndarray
-) -> None:
-    """Refuse hidden cells without a number, or with a level that does not exist."""
-    levels = len(column.levels)
-    is_level = column.kind in LEVELLED
-    legal = np.isin(values, np.arange(levels)) if is_level else np.isfinite(values)
-    if legal.all():
-        return
-    draw, cell = np.argwhere(~legal)[0]
-    wanted = f"the index of one of its {levels} levels" if is_level else "a finite number"
-    way_out = f"hide only cells that hold {wanted}" if name == "truth" else f"give {wanted}"
-    raise InputError(
-        f"`{name}` has {values[draw, cell]:g} in the hidden cell of column {column.name!r}, row "
-        f"{rows[cell]} (counted from 0); {way_out}."
-    )
