@@ -132,16 +132,9 @@ def cases(
     """Draw all cells of each row once for each chain, from where it ends, by each of models."""
 
     def one(model: Model, row: Row, ends: Float[Array, "chains size"], key: PRNGKeyArray) -> Cases:
-        def at(position: Float[Array, " size"], key: PRNGKeyArray) -> Cases:
-            cell_key, target_key = jax.random.split(key)
-            parameters, law = _outputs(model, row, position)
-            cells = model.marginals.sample(parameters, model.log_noise, key=cell_key)
-            if model.targets is None:
-                return Cases(cells, jnp.zeros(0))
-            return Cases(cells, model.targets.sample(law, model.target_log_noise, key=target_key))
-
         # Not the key that the chains were made with.
-        return jax.vmap(at)(ends, jax.random.split(jax.random.fold_in(key, 1), len(ends)))
+        keys = jax.random.split(jax.random.fold_in(key, 1), len(ends))
+        return jax.vmap(partial(case, model, row))(ends, keys)
 
     def by_model(
         model: Model, positions: Float[Array, "rows chains kept size"], number: Int[Array, ""]
@@ -150,6 +143,16 @@ def cases(
         return jax.vmap(partial(one, model))(rows, positions[:, :, -1], own)
 
     return eqx.filter_vmap(by_model)(models, positions, jnp.arange(len(positions)))
+
+
+def case(model: Model, row: Row, position: Float[Array, " size"], key: PRNGKeyArray) -> Cases:
+    """Draw all cells and targets of a row at a position."""
+    cell_key, target_key = jax.random.split(key)
+    parameters, law = _outputs(model, row, position)
+    cells = model.marginals.sample(parameters, model.log_noise, key=cell_key)
+    if model.targets is None:
+        return Cases(cells, jnp.zeros(0))
+    return Cases(cells, model.targets.sample(law, model.target_log_noise, key=target_key))
 
 
 @program

@@ -24,7 +24,7 @@ from hhvaem.marginals import Outputs, cell_log_prob, layout, log_inputs
 from hhvaem.model import Model, Row
 from hhvaem.objectives import Sampler
 from hhvaem.paper.folds import Fold, Part
-from hhvaem.posterior import How, draw
+from hhvaem.posterior import How, case, draw
 
 # The published number of draws, and how many of them also draw cells.
 DRAWS, CASES = 1000, 100
@@ -134,7 +134,7 @@ def _row(
     each = jax.vmap(partial(_at, model, weights, row))(positions)
     hidden = ~row.mask
     some = positions[:CASES]
-    cells, targets = jax.vmap(partial(_case, model, row))(
+    cells, targets = jax.vmap(partial(case, model, row))(
         some, jax.random.split(case_key, len(some))
     )
     return Told(
@@ -224,20 +224,6 @@ def _weighted(
     """Give the log probability of each cell, times the weight where it is the second of two."""
     second = (np.array(levels) == 2) & (cells.point == 1)
     return jnp.where(second, weights, 1.0) * cell_log_prob(levels, outputs, log_noise, cells)
-
-
-def _case(
-    model: Model, row: Row, position: Float[Array, " size"], key: PRNGKeyArray
-) -> tuple[Float[Array, " columns"], Float[Array, " targets"]]:
-    assert model.targets is not None
-    cell_key, target_key = jax.random.split(key)
-    h = model.hierarchy.bottom(position)
-    parameters = model.decoder(h)
-    law = model.predict(h, parameters, row)
-    return (
-        model.marginals.sample(parameters, model.log_noise, key=cell_key),
-        model.targets.sample(law, model.target_log_noise, key=target_key),
-    )
 
 
 def _mean_where(values: Float[Array, "draws columns"], chosen: Array) -> Float[Array, " draws"]:
