@@ -13,7 +13,7 @@ import argparse
 import itertools
 import json
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cache
 from inspect import unwrap
 from pathlib import Path
@@ -306,6 +306,9 @@ def main() -> None:
     if asked.results.exists():
         told = json.loads(asked.results.read_text())
     if not asked.write:
+        plan = json.loads(json.dumps(asdict(PRESETS["default"])))
+        if told.setdefault("plan", None if told["blocks"] else plan) != plan:
+            raise SystemExit(f"{asked.results} is of another default preset; delete it first.")
         told["machine"] = f"{jax.devices()[0].device_kind}, JAX {jax.__version__}"
         numbers = range(-(-asked.repetitions // asked.block))
         for number, population, mechanism in itertools.product(
