@@ -9,7 +9,15 @@ import pytest
 
 from hhvaem.errors import InputError
 from hhvaem.paper import baselines
-from hhvaem.paper.baselines import BASELINES, SLOW, SLOW_ROWS, Filled, missforest, training_rows
+from hhvaem.paper.baselines import (
+    BASELINES,
+    SLOW,
+    SLOW_ROWS,
+    Filled,
+    Task,
+    missforest,
+    training_rows,
+)
 from hhvaem.schema import Column
 
 COLUMNS = (
@@ -56,7 +64,9 @@ MASK[:, -1] = False
 
 def run(name: str, values: np.ndarray, draws: int, seed: int) -> Filled:
     needs(name)
-    return BASELINES[name](COLUMNS, TRAIN, np.ones(TRAIN.shape, bool), values, MASK, draws, seed)
+    return BASELINES[name](
+        Task(COLUMNS, TRAIN, np.ones(TRAIN.shape, bool), values, MASK, draws, seed)
+    )
 
 
 @cache
@@ -216,7 +226,7 @@ def test_holes_in_training_rows_are_fine(name: str) -> None:
     needs(name)
     mask = np.random.default_rng(5).random(TRAIN.shape) < 0.9
     values = np.where(mask, TRAIN, np.nan)
-    point = BASELINES[name](COLUMNS, values, mask, TEST, MASK, 2, 0).point
+    point = BASELINES[name](Task(COLUMNS, values, mask, TEST, MASK, 2, 0)).point
     assert np.isfinite(point).all()
     if name != "mean":
         means = errors(filled("mean").point)
@@ -229,7 +239,9 @@ def test_columns_that_do_not_vary_in_training(name: str) -> None:
     train, test = TRAIN.copy(), TEST.copy()
     train[:, 0], train[:, 1] = 5.0, 1.0
     # The test rows have levels that no training row has.
-    point = BASELINES[name](COLUMNS, train, np.ones(train.shape, bool), test, MASK, 2, 0).point
+    point = BASELINES[name](
+        Task(COLUMNS, train, np.ones(train.shape, bool), test, MASK, 2, 0)
+    ).point
     np.testing.assert_allclose(point[~MASK[:, 0], 0], 5.0, rtol=1e-3)
     np.testing.assert_array_equal(point[~MASK[:, 1], 1], 1.0)
     np.testing.assert_array_equal(point[MASK], test[MASK])
@@ -240,7 +252,9 @@ def test_rare_levels_are_fine(name: str) -> None:
     needs(name)
     train = TRAIN.copy()
     train[:2, 1] = 3.0
-    point = BASELINES[name](COLUMNS, train, np.ones(train.shape, bool), TEST, MASK, 5, 0).point
+    point = BASELINES[name](
+        Task(COLUMNS, train, np.ones(train.shape, bool), TEST, MASK, 5, 0)
+    ).point
     assert errors(point)[1] < 0.8 * errors(filled("mean").point)[1]
 
 
@@ -249,13 +263,15 @@ def test_a_column_without_training_cells_is_named(name: str) -> None:
     mask = np.ones(TRAIN.shape, bool)
     mask[:, 2] = False
     with pytest.raises(InputError, match="Column 'weight' has no observed cell"):
-        BASELINES[name](COLUMNS, TRAIN, mask, TEST, MASK, 2, 0)
+        BASELINES[name](Task(COLUMNS, TRAIN, mask, TEST, MASK, 2, 0))
 
 
 def test_a_single_column_has_its_own_distribution() -> None:
     columns, train = COLUMNS[:1], TRAIN[:, :1]
     hidden = np.zeros((3, 1), bool)
-    point = missforest(columns, train, np.ones(train.shape, bool), TEST[:3, :1], hidden, 1, 0).point
+    point = missforest(
+        Task(columns, train, np.ones(train.shape, bool), TEST[:3, :1], hidden, 1, 0)
+    ).point
     np.testing.assert_allclose(point, train.mean(), atol=0.2)
 
 
@@ -264,5 +280,5 @@ def test_without_miceforest_it_says_what_to_install(monkeypatch: pytest.MonkeyPa
         monkeypatch.setitem(sys.modules, "miceforest", None)
     with pytest.raises(InputError, match=r"install hhvaem\[peers\]"):
         BASELINES["miceforest"](
-            COLUMNS, TRAIN, np.ones(TRAIN.shape, bool), TEST, MASK, draws=1, seed=0
+            Task(COLUMNS, TRAIN, np.ones(TRAIN.shape, bool), TEST, MASK, draws=1, seed=0)
         )

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
-from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+from sklearn.experimental import enable_iterative_imputer  # noqa: F401 - what makes the next line work
 from sklearn.impute import IterativeImputer
 from sklearn.linear_model import BayesianRidge
 
@@ -39,6 +39,30 @@ TrainMask = Bool[np.ndarray, "train columns"]
 TableDraws = Float[np.ndarray, "draws rows columns"]
 
 
+class Task(NamedTuple):
+    """What a baseline is given.
+
+    Parameters
+    ----------
+    columns
+        What the columns are, targets included.
+    train_values, train_mask
+        What it is fitted on.
+    test_values, test_mask
+        What it fills.
+    draws, seed
+        How many draws it makes, where it makes any, and where all randomness comes from.
+    """
+
+    columns: tuple[Column, ...]
+    train_values: TrainValues
+    train_mask: TrainMask
+    test_values: TableValues
+    test_mask: TableMask
+    draws: int
+    seed: int
+
+
 class Filled(NamedTuple):
     """Test rows without holes.
 
@@ -54,9 +78,7 @@ class Filled(NamedTuple):
     draws: TableDraws | None
 
 
-Baseline = Callable[
-    [tuple[Column, ...], TrainValues, TrainMask, TableValues, TableMask, int, int], Filled
-]
+Baseline = Callable[[Task], Filled]
 
 
 def training_rows(name: str, rows: int) -> int:
@@ -70,46 +92,20 @@ def training_rows(name: str, rows: int) -> int:
     return min(rows, SLOW_ROWS) if name in SLOW else rows
 
 
-def mean(
-    columns: tuple[Column, ...],
-    train_values: TrainValues,
-    train_mask: TrainMask,
-    test_values: TableValues,
-    test_mask: TableMask,
-    draws: int,
-    seed: int,
-) -> Filled:
+def mean(task: Task) -> Filled:
     """Fill with the mean of a number's column and the most frequent level."""
-    del draws, seed
-    typical = _typical(columns, train_values, train_mask)
-    return Filled(np.where(test_mask, test_values, typical), None)
+    typical = _typical(task.columns, task.train_values, task.train_mask)
+    return Filled(np.where(task.test_mask, task.test_values, typical), None)
 
 
-def gaussian(
-    columns: tuple[Column, ...],
-    train_values: TrainValues,
-    train_mask: TrainMask,
-    test_values: TableValues,
-    test_mask: TableMask,
-    draws: int,
-    seed: int,
-) -> Filled:
+def gaussian(task: Task) -> Filled:
     """Fill by a Gaussian copula (`hhvaem.gaussian`)."""
-    model = fit_gaussian(columns, train_values, train_mask)
-    return Filled(
-        model.fill(test_values, test_mask), model.sample(test_values, test_mask, draws, seed)
-    )
+    model = fit_gaussian(task.columns, task.train_values, task.train_mask)
+    test = (task.test_values, task.test_mask)
+    return Filled(model.fill(*test), model.sample(*test, task.draws, task.seed))
 
 
-def ridge(
-    columns: tuple[Column, ...],
-    train_values: TrainValues,
-    train_mask: TrainMask,
-    test_values: TableValues,
-    test_mask: TableMask,
-    draws: int,
-    seed: int,
-) -> Filled:
+def ridge(task: Task) -> Filled:
     """Fill by scikit-learn's chain of Bayesian ridge regressions.
 
     Draws are chains with posterior draws, the point is the chain of means. Levels without order
@@ -117,6 +113,7 @@ def ridge(
     distances that they do not have, and with an indicator for every level each would follow from
     the others, so that a chain never left the level it began with.
     """
+    columns, train_values, train_mask, test_values, test_mask, draws, seed = task
     _typical(columns, train_values, train_mask)
     train = _numbers(columns, train_values, train_mask)
     test = _numbers(columns, test_values, test_mask)
@@ -136,22 +133,14 @@ def ridge(
     return Filled(run(rounded=False), drawn)
 
 
-def missforest(
-    columns: tuple[Column, ...],
-    train_values: TrainValues,
-    train_mask: TrainMask,
-    test_values: TableValues,
-    test_mask: TableMask,
-    draws: int,
-    seed: int,
-) -> Filled:
+def missforest(task: Task) -> Filled:
     """Fill by a forest for each column, round after round (Stekhoven and Buehlmann 2012).
 
     As published, rounds end when what they change grows for numbers and for levels, and the
     values before that are the result. Forests are grown once, on training rows, whose own holes,
     where there are any, have the mean or the most frequent level.
     """
-    del draws
+    columns, train_values, train_mask, test_values, test_mask, _, seed = task
     rows = _some(len(train_values), seed)
     train_values, train_mask = train_values[rows], train_mask[rows]
     typical = _typical(columns, train_values, train_mask)
@@ -180,15 +169,7 @@ def missforest(
     return Filled(filled, None)
 
 
-def miceforest(
-    columns: tuple[Column, ...],
-    train_values: TrainValues,
-    train_mask: TrainMask,
-    test_values: TableValues,
-    test_mask: TableMask,
-    draws: int,
-    seed: int,
-) -> Filled:
+def miceforest(task: Task) -> Filled:
     """Fill by chains of boosted trees with predictive mean matching (miceforest).
 
     Raises
@@ -203,6 +184,7 @@ def miceforest(
             "The baseline 'miceforest' needs miceforest with a lightgbm below 4.7, which are not "
             "installed; install hhvaem[peers], or leave it out."
         ) from error
+    columns, train_values, train_mask, test_values, test_mask, draws, seed = task
     rng = np.random.default_rng(seed)
     rows = _some(len(train_values), seed)
     train_values, train_mask = train_values[rows], train_mask[rows]

@@ -19,7 +19,7 @@ from hhvaem.marginal_vae import MarginalVAEs
 from hhvaem.marginals import Direct
 from hhvaem.model import Row
 from hhvaem.paper import collection
-from hhvaem.paper.baselines import BASELINES, SLOW, Filled, training_rows
+from hhvaem.paper.baselines import BASELINES, SLOW, Filled, Task, training_rows
 from hhvaem.paper.evaluation import CASES, DRAWS, class_weights, look
 from hhvaem.paper.folds import PUBLISHED, Fold, Published, stage_one, take_fold
 from hhvaem.paper.records import versions
@@ -226,7 +226,7 @@ def _baseline_fold(name: str, fold: Fold, seed: int) -> Filled:
     values = np.concatenate([fold.truth, fold.target_truth], axis=1)
     # Hidden values are not even there to be looked at.
     shown = np.where(mask, values, np.nan)
-    return BASELINES[name](columns, train_values, train_mask, shown, mask, CASES, seed)
+    return BASELINES[name](Task(columns, train_values, train_mask, shown, mask, CASES, seed))
 
 
 def _head(table: str, model: str, fold: int, seconds: float) -> dict[str, Any]:
