@@ -12,9 +12,10 @@ there, and the tables of docs/multiple-imputation.md; `--write` does only that.
 import argparse
 import itertools
 import json
+import multiprocessing
 import time
 from dataclasses import asdict, replace
-from functools import cache
+from functools import cache, partial
 from inspect import unwrap
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,13 +28,15 @@ from documents import write_block
 from scipy import stats
 
 from hhvaem import fitting, pool, posterior
-from hhvaem.fitting import Fitted, Part
+from hhvaem.fitting import Fitted, Part, Prepared
 from hhvaem.presets import PRESETS
 from hhvaem.schema import Column
 
 ROOT = Path(__file__).parents[1]
 RESULTS, DOCS = ROOT / "results" / "rubin.json", ROOT / "docs" / "multiple-imputation.md"
 ROWS, HIDDEN, MEMBERS, DRAWS = 500, 0.3, 5, 20
+# Tables that are drawn for at once: their chains fill a GPU, and more would not fit.
+AT_ONCE = 100
 NAMES = ("a", "b", "c", "y")
 # y = 1 + 0.5 a - 0.7 b + 0.4 c + noise in both populations.
 COEFFICIENTS, NOISE = np.array([1.0, 0.5, -0.7, 0.4]), 1.0
@@ -153,6 +156,11 @@ def _cases(models: Any, samplers: Any, rows: Any, keys: Any, how: posterior.How)
 
 def completed(fits: list[Fitted], tables: np.ndarray, away: np.ndarray) -> np.ndarray:
     """Complete each table by draws of each member: [members, draws, tables, rows, columns]."""
+    parts = [slice(i, i + AT_ONCE) for i in range(0, len(fits), AT_ONCE)]
+    return np.concatenate([_completed(fits[p], tables[p], away[p]) for p in parts], axis=2)
+
+
+def _completed(fits: list[Fitted], tables: np.ndarray, away: np.ndarray) -> np.ndarray:
     members = fits[0].members
     how = replace(fits[0].plan.how, chains=DRAWS // members, kept=1)
     stacked = jax.tree.map(
@@ -176,6 +184,18 @@ def completed(fits: list[Fitted], tables: np.ndarray, away: np.ndarray) -> np.nd
     return np.moveaxis(np.stack(filled), (2, 1), (0, 1))
 
 
+def prepared(parts: list[Part]) -> list[Prepared]:
+    """Make the models of columns of all tables, on all processors."""
+    make = partial(fitting.prepare, targets=None, plan=PRESETS["default"])
+    # Not by forks, which a process that holds an accelerator must not make.
+    with multiprocessing.get_context("spawn").Pool(initializer=_on_cpu) as workers:
+        return workers.map(make, parts, chunksize=8)
+
+
+def _on_cpu() -> None:
+    jax.config.update("jax_platforms", "cpu")  # type: ignore[no-untyped-call]
+
+
 def block(population: str, mechanism: str, number: int, size: int) -> list[dict[str, Any]]:
     """Fit and analyse some tables, and say of each way how often its intervals hold the truth."""
     rng = np.random.default_rng(
@@ -187,9 +207,8 @@ def block(population: str, mechanism: str, number: int, size: int) -> list[dict[
     columns = tuple(
         binary if population == "mixed" and name == "c" else Column(name, "real") for name in NAMES
     )
-    parts = [
-        (Part(columns, np.where(m, np.nan, x), ~m), None) for x, m in zip(tables, away, strict=True)
-    ]
+    parts = [Part(columns, np.where(m, np.nan, x), ~m) for x, m in zip(tables, away, strict=True)]
+    ready = prepared(parts)
     ways = {
         "nothing hidden": (intervals(analysed(tables)), 0.0),
         "whole rows only": (intervals(analysed(tables, np.all(~away, axis=-1))), 0.0),
@@ -197,7 +216,7 @@ def block(population: str, mechanism: str, number: int, size: int) -> list[dict[
     for name, members in (("one model", 1), (f"{MEMBERS} members", MEMBERS)):
         started = time.perf_counter()
         plan = replace(PRESETS["default"], members=members)
-        fits = fitting.fit_many(parts, plan, seed=number)
+        fits = fitting.fit_many(ready, plan, seed=number)
         found = pooled(analysed(completed(fits, tables, away)))
         ways[name] = found, time.perf_counter() - started
         print(population, mechanism, number, name, f"{ways[name][1]:.0f} s", flush=True)

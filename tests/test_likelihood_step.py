@@ -19,7 +19,7 @@ from scipy.stats import multivariate_normal
 from hhvaem import Imputer, train
 from hhvaem.compiling import program
 from hhvaem.encoding import Cells
-from hhvaem.fitting import Fitted, Part, fit, fit_many
+from hhvaem.fitting import Fitted, Part, fit, fit_many, prepare
 from hhvaem.held_out import held_out_score, hold_out
 from hhvaem.marginals import Direct
 from hhvaem.model import Model, Row
@@ -389,10 +389,8 @@ def test_correlations_come_out_as_they_are_in_the_table() -> None:
     """The bound of one draw, which is the ELBO, makes them smaller."""
     tables = [normal_table(2000), normal_table(2000, (1, -1, 1), mean=5.0)]
     steps = {"steps": 1500, "importance_samples": 1}
-    by_likelihood = fit_many(
-        [(table, None) for table in tables],
-        plan(inference="likelihood", hmc_steps=1000, transitions=3, **steps),
-    )
+    likelihood = plan(inference="likelihood", hmc_steps=1000, transitions=3, **steps)
+    by_likelihood = fit_many([prepare(table, None, likelihood) for table in tables], likelihood)
     by_bound = fit(tables[0], None, plan(inference="importance", **steps))
     for table, fitted in zip(tables, by_likelihood, strict=True):
         drawn = from_the_prior(fitted)
@@ -408,7 +406,8 @@ def test_correlations_come_out_as_they_are_in_the_table() -> None:
 @pytest.mark.slow
 def test_tables_fitted_at_once_have_models_of_their_own() -> None:
     one, other = normal_table(400), normal_table(400, (1, -1, 1), mean=50.0)
-    both = fit_many([(one, None), (other, None)], plan(members=2), seed=3)
+    two = plan(members=2)
+    both = fit_many([prepare(table, None, two) for table in (one, other)], two, seed=3)
     for table, fitted in zip((one, other), both, strict=True):
         assert fitted.members == 2
         assert fitted.models.log_noise.shape == (2, 4)
@@ -419,7 +418,7 @@ def test_tables_fitted_at_once_have_models_of_their_own() -> None:
         np.testing.assert_allclose(drawn.values.mean(0), table.values.mean(0), atol=0.2)
         np.testing.assert_array_equal(np.sign(correlations(drawn)), np.sign(correlations(table)))
     # What is beside a table does not matter to it.
-    again = fit_many([(one, None), (one, None)], plan(members=2), seed=3)
+    again = fit_many([prepare(one, None, two)] * 2, two, seed=3)
     assert_same(again[0].models, both[0].models)
     assert again[0].record == both[0].record
     # Nor do two fits of one table see it by the same weights, or start alike.
@@ -435,7 +434,7 @@ def test_one_table_is_fitted_as_one_of_many() -> None:
     assert imputer.members_ == alone.members == 2
     part = Part(imputer.schema_.modelled, table.values, table.mask)
     two = dataclasses.replace(PRESETS["fast"], members=2)
-    [same] = fit_many([(part, None)], two, seed=alone.seed)
+    [same] = fit_many([prepare(part, None, two)], two, seed=alone.seed)
     assert_same((same.models, same.tuned), (alone.models, alone.tuned))
     assert same.record == alone.record
     assert fit(part, None, two, seed=alone.seed + 1).record != alone.record

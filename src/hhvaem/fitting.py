@@ -222,7 +222,7 @@ def fit(
         As for `train.train`.
     """
     (fitted,) = fit_many(
-        [(inputs, targets)],
+        [prepare(inputs, targets, plan, seed=seed)],
         plan,
         seed=seed,
         max_seconds=max_seconds,
@@ -233,7 +233,7 @@ def fit(
 
 
 def fit_many(
-    tables: Sequence[tuple[Part, Part | None]],
+    ready: Sequence["Prepared"],
     plan: Plan,
     *,
     seed: int = 0,
@@ -243,8 +243,7 @@ def fit_many(
 ) -> list[Fitted]:
     """Do as `fit` for several tables at once, whose columns have the same numbers of levels."""
     key = jax.random.key(seed)
-    column_key, model_key, held_key, tune_key, weight_key, check_key = jax.random.split(key, 6)
-    ready = [_prepared(*table, plan, column_key) for table in tables]
+    _, model_key, held_key, tune_key, weight_key, check_key = jax.random.split(key, 6)
     members = plan.members
     each = [one for one in ready for _ in range(members)]
     models = len(each)
@@ -296,7 +295,7 @@ def fit_many(
             "gain_per_hidden_cell": [float(x) for x in gain[own]],
         }
 
-    def of(own: slice, one: _Prepared) -> Fitted:
+    def of(own: slice, one: Prepared) -> Fitted:
         arrays, rest = eqx.partition((states.model, learned, tuned), eqx.is_array)
         model, chains, step = eqx.combine(jax.tree.map(lambda leaf: leaf[own], arrays), rest)
         record = told(own)
@@ -305,7 +304,7 @@ def fit_many(
     return [of(slice(i * members, (i + 1) * members), one) for i, one in enumerate(ready)]
 
 
-class _Prepared(NamedTuple):
+class Prepared(NamedTuple):
     """A table as training takes it, said `times` over, with padding after its first `rows` rows."""
 
     encoding: Encoding
@@ -316,8 +315,10 @@ class _Prepared(NamedTuple):
     rows: int
 
 
-def _prepared(inputs: Part, targets: Part | None, plan: Plan, key: Key[Array, ""]) -> _Prepared:
-    encoding, marginals = _column_models(inputs, plan, key)
+def prepare(inputs: Part, targets: Part | None, plan: Plan, *, seed: int = 0) -> Prepared:
+    """Do what comes before a table's joint training: the models of its columns."""
+    column_key = jax.random.split(jax.random.key(seed), 6)[0]
+    encoding, marginals = _column_models(inputs, plan, column_key)
     target_encoding, laws, target_rows = None, None, None
     if targets is not None:
         target_encoding, laws, target_rows = _target_laws(targets, plan)
@@ -331,7 +332,7 @@ def _prepared(inputs: Part, targets: Part | None, plan: Plan, key: Key[Array, ""
     row = jax.tree.map(
         lambda leaf: np.pad(np.concatenate([np.asarray(leaf)] * times), padding), row
     )
-    return _Prepared(encoding, target_encoding, (marginals, laws), row, times, rows)
+    return Prepared(encoding, target_encoding, (marginals, laws), row, times, rows)
 
 
 def row_keys(
@@ -418,7 +419,7 @@ def _row(encoding: Encoding, values: TableValues, mask: TableMask, width: int) -
 
 
 def _bootstrap(
-    key: Key[Array, ""], members: int, table: _Prepared
+    key: Key[Array, ""], members: int, table: Prepared
 ) -> Float[np.ndarray, "members rows"]:
     """Draw the weights of rows of each member: a Bayesian bootstrap (Rubin 1981)."""
     drawn = jax.random.exponential(key, (members, table.rows // table.times))
