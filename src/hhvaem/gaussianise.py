@@ -14,6 +14,8 @@ from hhvaem.warps import EDGE, Array, Cell, Rounded, Warp, normal_between, resol
 
 # Scores beyond this, and rises below that, are lost in rounding.
 OUTERMOST, RISE = 8.2, 1e-9
+# Knots beyond so many times the largest value are left out.
+FARTHEST = 1e6
 
 
 class Gaussianising(Warp):
@@ -133,9 +135,10 @@ def fit_gaussianising(
 def _tabulate(mixture: Mixture) -> tuple[Array, Array]:
     """Tabulate the normal quantiles of the cumulative distribution."""
     offsets = np.array([-4.0, -2.5, -1.5, -0.75, 0.0, 0.75, 1.5, 2.5, 4.0])
-    x = (mixture.centres[:, None] + mixture.widths[:, None] * offsets).ravel()
-    x = np.append(x, mixture.centres[-1] + mixture.widths[-1] * np.linspace(-8, 8, 65))
-    x = x[(x > mixture.lower) & (x < mixture.upper)]
+    places = (mixture.centres[:, None] + mixture.widths[:, None] * offsets).ravel()
+    places = np.append(places, mixture.centres[-1] + mixture.widths[-1] * np.linspace(-8, 8, 65))
+    x = mixture.axis.value(places)
+    x = x[(x > mixture.lower) & (x < mixture.upper) & (np.abs(x) < FARTHEST)]
     # The map runs to infinity at a bound: knots that halve the distance follow it.
     halves = 0.5 ** np.arange(1, 41)
     for bound, nearest in ((mixture.lower, x.min()), (mixture.upper, x.max())):
@@ -168,7 +171,8 @@ def _increasing(x: Array, scores: Array, mixture: Mixture) -> tuple[Array, Array
         ):
             keep.append(i)
     x, scores = x[keep], scores[keep]
-    reach = mixture.widths[-1]
+    centre, width = mixture.centres[-1], mixture.widths[-1]
+    reach = np.abs(np.diff(mixture.axis.value(np.array([centre, centre + width])))).item()
     if x[0] > mixture.lower:
         x = np.insert(x, 0, max(mixture.lower, x[0] - reach))
         scores = np.insert(scores, 0, scores[0] - 1.0)

@@ -1,10 +1,13 @@
 """The distribution of one column: atoms and a smooth part.
 
 Atoms are values that many rows share. The smooth part is made of normal kernels, wide where the
-data are sparse, over a faint normal that reaches everywhere.
+data are sparse, over a faint normal that reaches everywhere. Kernels stand on the axis of values,
+or where the column is skewed on that of their logarithms: the tail of a skewed column is seen by so
+few rows that kernels alone make it far too long.
 """
 
 import itertools
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -26,11 +29,46 @@ WIDTHS: tuple[tuple[float, float] | None, ...] = (
 )
 
 
+# How far the logarithm's zero is beyond the outermost value on the short side: as a share of the
+# way from there to the median. And kernel widths to choose from on such an axis.
+BENDS = (0.1, 0.3, 1.0)
+BENT_WIDTHS: tuple[tuple[float, float] | None, ...] = (None, (0.12, 0.5))
+
+
 class Choice(NamedTuple):
-    """What share of rows makes a value an atom, and how wide kernels are."""
+    """What share of rows makes a value an atom, how wide kernels are, and how bent their axis."""
 
     atom: float
     width: tuple[float, float] | None
+    bend: float | None = None
+
+
+class Axis(NamedTuple):
+    """Where kernels stand: at values, or at the logarithm of how far values are from `zero`.
+
+    `sign` is 1 where values are above `zero`, -1 where they are below, and 0 where nothing is bent.
+    """
+
+    sign: float = 0.0
+    zero: float = 0.0
+
+    def at(self, x: Array) -> Array:
+        """Give the places of values; those beyond zero are infinitely far."""
+        if not self.sign:
+            return x
+        with np.errstate(divide="ignore"):
+            return self.sign * np.log(np.maximum(self.sign * (x - self.zero), 0.0))
+
+    def value(self, place: Array) -> Array:
+        """Give the values at places."""
+        if not self.sign:
+            return place
+        return self.zero + self.sign * np.exp(np.clip(self.sign * place, -700.0, 700.0))
+
+    def log_slope(self, x: Array) -> Array:
+        """Give the log of how many places there are to a value, 0 beyond zero."""
+        far = np.where(self.sign * (x - self.zero) > 0, np.abs(x - self.zero), 1.0)
+        return -np.log(far)
 
 
 # Every value that was seen is an atom.
@@ -38,7 +76,10 @@ ALL_ATOMS = Choice(0.0, (0.03, 0.5))
 
 
 class Mixture(NamedTuple):
-    """Atoms with masses, and kernels with centres, widths and masses, all adding up to one."""
+    """Atoms with masses, and kernels with centres, widths and masses, all adding up to one.
+
+    Centres and widths are on the axis; atoms and bounds are values.
+    """
 
     atoms: Array
     masses: Array
@@ -47,6 +88,7 @@ class Mixture(NamedTuple):
     weights: Array
     lower: float
     upper: float
+    axis: Axis
 
     def below(self, x: Array) -> tuple[Array, Array, Array]:
         """Give the masses at values less than x, at x, and at values greater than x."""
@@ -67,10 +109,11 @@ class Mixture(NamedTuple):
     def log_density(self, x: Array) -> Array:
         """Give the log density of the smooth part."""
         # Beyond 40 widths a kernel is 0, and its square might overflow.
-        z = np.clip((x[:, None] - self.centres) / self.widths, -40.0, 40.0)
+        z = np.clip((self.axis.at(x)[:, None] - self.centres) / self.widths, -40.0, 40.0)
         density = np.exp(-0.5 * z**2) @ (self.weights / self.widths) / np.sqrt(2 * np.pi)
         start, end = self._kernels(np.array([self.lower, self.upper]), 1.0)
-        return np.log(np.maximum(density, 1e-300) * (self.weights.sum() / (end - start)))
+        density = np.maximum(density, 1e-300) * (self.weights.sum() / (end - start))
+        return np.log(density) + self.axis.log_slope(x)
 
     def log_mass(self, low: Array, high: Array) -> Array:
         """Give the log probability of values between `low` and `high`, neither an atom."""
@@ -80,7 +123,7 @@ class Mixture(NamedTuple):
         return np.log(np.maximum(mass, 1e-300))
 
     def _kernels(self, x: Array, sign: float) -> Array:
-        return ndtr(sign * (x[:, None] - self.centres) / self.widths) @ self.weights
+        return ndtr(sign * (self.axis.at(x)[:, None] - self.centres) / self.widths) @ self.weights
 
 
 def fit_mixture(x: Array, lower: float, upper: float, *, whole: bool) -> tuple[Mixture, bool]:
@@ -125,27 +168,31 @@ def _mixture(
         masses = counts[atom] / (rows + 1)
         smooth = 1 - masses.sum()
         sample = np.repeat(values[~atom], counts[~atom])
+    axis = Axis() if choice.bend is None else _bent(values, counts, choice.bend, lower, upper)
+    places = np.sort(axis.at(sample))
     if width is None:
-        centres, widths = np.array([sample.mean()]), np.array([sample.std() or 1e-3])
+        centres, widths = np.array([places.mean()]), np.array([places.std() or 1e-3])
         shares = np.ones(1)
     else:
-        parts = np.array_split(sample, min(sample.size, KERNELS))
+        parts = np.array_split(places, min(places.size, KERNELS))
         centres = np.array([part[part.size // 2] for part in parts])
-        shares = np.array([part.size for part in parts]) / sample.size
+        shares = np.array([part.size for part in parts]) / places.size
         gaps = _gaps(centres, round(np.sqrt(centres.size) / 2) + 1)
         typical = np.exp(np.mean(np.log(gaps)))
         share, power = width
         widths = share * centres.size * gaps**power * typical ** (1 - power)
     # What a kernel has beyond a bound is mirrored back, or density would be missing there.
-    for bound in (lower, upper):
+    ends = axis.at(np.array([lower, upper]))
+    for bound in ends:
         if np.isfinite(bound):
             near = np.abs(centres - bound) < 8 * widths
             centres = np.append(centres, 2 * bound - centres[near])
             widths, shares = np.append(widths, widths[near]), np.append(shares, shares[near])
     # One faint normal over everything, of one row's weight, so that nothing is impossible.
-    mean = np.average(values, weights=counts)
-    spread = np.sqrt(np.average((values - mean) ** 2, weights=counts))
-    spread = spread or min(abs(mean) or 1.0, (upper - lower) / 4)
+    everything = axis.at(values)
+    mean = np.average(everything, weights=counts)
+    spread = np.sqrt(np.average((everything - mean) ** 2, weights=counts))
+    spread = spread or min(abs(mean) or 1.0, (ends[1] - ends[0]) / 4)
     faint = 1 / (rows + 1)
     weights = np.append(shares * (1 - faint), faint)
     return Mixture(
@@ -156,7 +203,22 @@ def _mixture(
         weights * smooth / weights.sum(),
         lower,
         upper,
+        axis,
     )
+
+
+def _bent(values: Array, counts: np.ndarray, bend: float, lower: float, upper: float) -> Axis:
+    """Bend the axis on the side of the longer tail, from a zero beyond the other end.
+
+    Where there is no room between that end and the bound, nothing is bent.
+    """
+    low, high = values[0], values[-1]
+    middle = values[np.searchsorted(np.cumsum(counts), counts.sum() / 2)]
+    if high - middle >= middle - low:
+        zero = max(low - bend * (middle - low), lower)
+        return Axis(1.0, zero) if zero < low else Axis()
+    zero = min(high + bend * (high - middle), upper)
+    return Axis(-1.0, zero) if zero > high else Axis()
 
 
 def _gaps(centres: Array, reach: int) -> Array:
@@ -188,13 +250,23 @@ def _choose(x: Array, lower: float, upper: float, choices: list[Choice]) -> Choi
         return Choice(1.0, None)
     ties = np.unique(x).size < x.size
     shares = (0.005, 0.02, 0.1, 1.0) if ties else (1.0,)
-    choices = [*choices, *itertools.starmap(Choice, itertools.product(shares, WIDTHS))]
+    straight = itertools.starmap(Choice, itertools.product(shares, WIDTHS))
+    bent = itertools.starmap(Choice, itertools.product(shares, BENT_WIDTHS, BENDS))
+    choices = [*choices, *straight, *bent]
     scores = {each: _left_out_scores(x, each, lower, upper, ties=ties) for each in choices}
-    best = max(scores, key=lambda each: scores[each].mean())
-    # One normal is preferred until something is better by more than chance.
-    plain = Choice(best.atom, None) if best.atom > 0 else Choice(1.0, None)
-    gain = scores[best] - scores[plain]
-    return best if gain.mean() > gain.std() / np.sqrt(gain.size) else plain
+
+    def best(among: Iterable[Choice]) -> Choice:
+        return max(among, key=lambda each: scores[each].mean())
+
+    # One normal is preferred, and then one on a bent axis, until something is better by more than
+    # chance.
+    found = best(choices)
+    normal = Choice(found.atom or 1.0, None)
+    for simple in (normal, best(normal._replace(bend=bend) for bend in BENDS)):
+        gain = scores[found] - scores[simple]
+        if not gain.mean() > gain.std() / np.sqrt(gain.size):
+            return simple
+    return found
 
 
 def _left_out_scores(x: Array, choice: Choice, lower: float, upper: float, *, ties: bool) -> Array:

@@ -4,9 +4,11 @@ import typer
 
 from hhvaem.cli.reparam import reparam
 from hhvaem.cli.tables import tables
+from hhvaem.cli.times import times
 from hhvaem.cli.toys import toys
 
 paper = typer.Typer(help="The experiments of the paper, run and drawn.", no_args_is_help=True)
 paper.command()(tables)
+paper.command()(times)
 paper.command()(toys)
 paper.command()(reparam)

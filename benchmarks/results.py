@@ -1,0 +1,92 @@
+"""Write the tables of docs/results/tables.md and draw its figures, from results/paper/tables.json.
+
+python benchmarks/results.py
+
+What `hhvaem paper tables --out results/paper` has not run yet is left out.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from documents import write_block
+
+from hhvaem.paper import summary
+from hhvaem.paper.printed import MODELS
+from hhvaem.paper.summary import Records
+
+ROOT = Path(__file__).parents[1]
+RESULTS, DOCS = ROOT / "results" / "paper" / "tables.json", ROOT / "docs" / "results"
+PUBLISHED = {
+    "missing": "paper_nll_missing",
+    "target": "paper_nll_target",
+    "observed": "paper_nll_observed",
+}
+# Scores that only models have, and those that baselines have too.
+OF_MODELS = {
+    "log_score_cell": "Log score of a missing cell, nats",
+    "log_score_joint": "Log score of the missing cells of a row together, nats per cell",
+    "log_score_target": "Log score of the target, nats",
+    "target_auroc": "Area under the ROC curve of the target",
+}
+OF_ALL = {
+    "crps": "CRPS of missing numbers, in standard deviations of their columns",
+    "energy_score": "Energy score of the missing numbers of a row, in standard deviations",
+    "coverage90": "Share of missing numbers inside intervals of 90 %",
+    "brier": "Brier score of missing levels",
+    "rmse_missing": "Mean over columns of RMSE, in standard deviations, or share of wrong levels",
+    "target_crps": "CRPS of the target, in standard deviations",
+    "target_rmse": "RMSE of the target, in its units",
+    "target_accuracy": "Accuracy of the target",
+}
+# More digits for targets that hardly vary: naval's are between 0.95 and 1.
+DIGITS = {"target_rmse": 4, "crps": 3, "energy_score": 3, "brier": 3, "target_crps": 3}
+
+
+def several(records: Records, scores: dict[str, str], models: Iterable[str]) -> str:
+    """Write a table for each of the scores that are there."""
+    models = list(models)
+    return "\n\n".join(
+        f"**{title}**\n\n"
+        + summary.score_table(records, score, models, digits=DIGITS.get(score, 2))
+        for score, title in scores.items()
+        if any(score in record and record["model"] in models for record in records)
+    )
+
+
+def kinds(records: Records) -> str:
+    return "\n\n".join(
+        f"**{part.capitalize()} cells**\n\n{summary.kind_table(records, part)}"
+        for part in ("observed", "missing")
+    )
+
+
+def times(records: Records) -> str:
+    devices = sorted({record["device"] for record in records if record["model"] in MODELS})
+    return f"{summary.minutes_table(records)}\n\nHere on {', '.join(devices)}."
+
+
+def blocks(records: Records) -> dict[str, str]:
+    everyone = dict.fromkeys([*MODELS, *(record["model"] for record in records)])
+    return {
+        **{name: summary.score_table(records, score, MODELS) for name, score in PUBLISHED.items()},
+        # The paper has missForest in this one.
+        "errors": summary.score_table(records, "paper_rmse_missing", [*MODELS, "missforest"]),
+        "kinds": kinds(records),
+        "proper": several(records, OF_MODELS, MODELS),
+        "baselines": several(records, OF_ALL, everyone),
+        "times": times(records),
+        "ranks": summary.rank_table(records),
+        "verdict": summary.verdict_table(records),
+    }
+
+
+def main() -> None:
+    records = summary.read_records(RESULTS)
+    for name, text in blocks(records).items():
+        write_block(DOCS / "tables.md", name, text)
+    summary.draw_ranks(records).savefig(DOCS / "ranks.png", dpi=100)
+    summary.draw_verdict(records).savefig(DOCS / "verdict.png", dpi=100)
+
+
+if __name__ == "__main__":
+    main()
