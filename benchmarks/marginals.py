@@ -22,7 +22,7 @@ import numpy as np
 from documents import write_block
 from scipy import stats
 
-from hhvaem import __version__
+from hhvaem import __version__, evaluate
 from hhvaem.datasets import load
 from hhvaem.datasets.work import plan
 from hhvaem.encoding import Encoding, gaussianised_encoding, standardised_encoding
@@ -44,10 +44,8 @@ FOLDS, SEED, DRAWS = 3, 0, 2000
 
 
 def crps(draws: np.ndarray, x: np.ndarray) -> float:
-    draws = np.sort(draws)
-    n = draws.size
-    spread = ((2 * np.arange(n) - n + 1) @ draws) / n**2
-    return float(np.abs(x[:, None] - draws).mean() - spread)
+    """Score the draws of a column, which are the same for all its cells."""
+    return float(evaluate.crps(np.broadcast_to(draws[:, None], (draws.size, x.size)), x).mean())
 
 
 def intervals(train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -52,10 +52,15 @@ class Encoding:
             seen = mask[:, j].astype(bool)
             x = values[seen, j]
             if isinstance(law, Ordered):
-                cell = law.warp.cell(x)
-                # A value beyond all reason is as far out as the latent line goes.
-                parts = np.stack([cell.low, cell.high, law.warp.latent(x)])
-                cells[:, seen, j] = np.clip(parts, -EDGE, EDGE)
+                cell, far = law.warp.cell(x), law.warp.farthest
+                # A value beyond all reason is as far out as can be seen, and so is an interval's
+                # nearer end: networks know nothing of what is farther out.
+                low = np.clip(np.minimum(cell.low, far), -EDGE, EDGE)
+                high = np.clip(np.maximum(cell.high, -far), -EDGE, EDGE)
+                point = np.clip(law.warp.latent(x), -far, far)
+                single = cell.low == cell.high
+                low, high = np.where(single, point, low), np.where(single, point, high)
+                cells[:, seen, j] = low, high, point
             else:
                 cells[:, seen, j] = x
         return Cells(*map(jnp.asarray, cells))

@@ -14,6 +14,7 @@ from hhvaem.warps import EDGE, Array, Cell, Rounded, Warp, normal_between, resol
 
 # Scores beyond this, and rises below that, are lost in rounding.
 OUTERMOST, RISE = 8.2, 1e-9
+LARGEST = np.finfo(np.float64).max
 # Knots beyond so many times the largest value are left out.
 FARTHEST = 1e6
 
@@ -35,6 +36,11 @@ class Gaussianising(Warp):
     def support(self) -> tuple[float, float]:
         return self.lower, self.upper
 
+    @property
+    def farthest(self) -> float:
+        # No value that the map was fitted to is farther out.
+        return OUTERMOST
+
     def latent(self, x: Array) -> Array:
         cell = self.cell(x)
         return np.where(cell.low < cell.high, normal_between(cell.low, cell.high), cell.low)
@@ -43,7 +49,7 @@ class Gaussianising(Warp):
         left, slope = self._segment(self.scores, w)
         x = self.knots[left] + (w - self.scores[left]) / slope
         # Between the two knots of an atom the slope is infinite and x is the atom.
-        x = np.clip(x * self.unit, self.lower, self.upper)
+        x = self._legal(x)
         if self.atoms is None:
             return x
         middles = (self.atoms[1:] + self.atoms[:-1]) / 2
@@ -80,8 +86,13 @@ class Gaussianising(Warp):
         mass = np.diff(np.pad(ndtr(cuts), padding, constant_values=(0.0, 1.0)))
         density = np.pad(np.exp(-0.5 * cuts**2) / np.sqrt(2 * np.pi), padding)
         moment = location[..., None] * mass - scale[..., None] * np.diff(density)
-        mean = (start * mass + moment / slope).sum(-1) * self.unit
-        return np.clip(mean, self.lower, self.upper)
+        return self._legal((start * mass + moment / slope).sum(-1))
+
+    def _legal(self, x: Array) -> Array:
+        """Take numbers in units back to the column's own, and to the nearest that is legal."""
+        with np.errstate(over="ignore"):
+            x = np.clip(x * self.unit, -LARGEST, LARGEST)
+        return np.clip(x, self.lower, self.upper)
 
     def _segment(self, axis: Array, at: Array) -> tuple[np.ndarray, Array]:
         """Give the left knot of the segment that holds each point, and the slope dw/dx there."""
@@ -125,7 +136,7 @@ def fit_gaussianising(
     True
     """
     # In units of the largest, so that squares neither overflow nor vanish.
-    unit = 2.0 ** np.frexp(np.max(np.abs(x)))[1]
+    unit = 2.0 ** min(int(np.frexp(np.max(np.abs(x)))[1]), 1023)
     mixture, only_atoms = fit_mixture(x / unit, lower / unit, upper / unit, whole=step is not None)
     knots, scores = _tabulate(mixture)
     warp = Gaussianising(knots, scores, unit, lower, upper, only_atoms)

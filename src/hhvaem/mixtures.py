@@ -29,6 +29,8 @@ WIDTHS: tuple[tuple[float, float] | None, ...] = (
 )
 
 
+# Kernels are no narrower, or densities would overflow.
+NARROWEST = 1e-200
 # How far the logarithm's zero is beyond the outermost value on the short side: as a share of the
 # way from there to the median. And kernel widths to choose from on such an axis.
 BENDS = (0.1, 0.3, 1.0)
@@ -95,10 +97,10 @@ class Mixture(NamedTuple):
         smooth = self.weights.sum()
         # Both tails are summed on their own: each keeps its digits where the other is near one.
         start, end = self._kernels(np.array([self.lower, self.upper]), 1.0)
-        left = np.maximum(self._kernels(x, 1.0) - start, 0.0) * (smooth / (end - start))
+        left = np.maximum(self._kernels(x, 1.0) - start, 0.0) * (smooth / max(end - start, 1e-300))
         end_left, end_right = self._kernels(np.array([self.lower, self.upper]), -1.0)
         right = np.maximum(self._kernels(x, -1.0) - end_right, 0.0)
-        right = right * (smooth / (end_left - end_right))
+        right = right * (smooth / max(end_left - end_right, 1e-300))
         rank_left = np.searchsorted(self.atoms, x, side="left")
         rank_right = np.searchsorted(self.atoms, x, side="right")
         cumulated = np.concatenate([[0.0], np.cumsum(self.masses)])
@@ -112,7 +114,7 @@ class Mixture(NamedTuple):
         z = np.clip((self.axis.at(x)[:, None] - self.centres) / self.widths, -40.0, 40.0)
         density = np.exp(-0.5 * z**2) @ (self.weights / self.widths) / np.sqrt(2 * np.pi)
         start, end = self._kernels(np.array([self.lower, self.upper]), 1.0)
-        density = np.maximum(density, 1e-300) * (self.weights.sum() / (end - start))
+        density = np.maximum(density, 1e-300) * (self.weights.sum() / max(end - start, 1e-300))
         return np.log(density) + self.axis.log_slope(x)
 
     def log_mass(self, low: Array, high: Array) -> Array:
@@ -199,7 +201,7 @@ def _mixture(
         values[atom],
         masses,
         np.append(centres, mean),
-        np.append(widths, spread),
+        np.maximum(np.append(widths, spread), NARROWEST),
         weights * smooth / weights.sum(),
         lower,
         upper,

@@ -55,6 +55,11 @@ class Warp(eqx.Module):
         return -np.inf, np.inf
 
     @property
+    def farthest(self) -> float:
+        """How far out on the latent line a value can be seen, however large it is."""
+        return EDGE
+
+    @property
     def atoms(self) -> Array | None:
         """The only values there are, in order, where they are few; else None."""
         return None
@@ -152,6 +157,10 @@ class Rounded(Warp):
     def support(self) -> tuple[float, float]:
         return self.lower, self.upper
 
+    @property
+    def farthest(self) -> float:
+        return self.smooth.farthest
+
     def latent(self, x: Array) -> Array:
         return self.smooth.latent(x)
 
@@ -206,6 +215,7 @@ def normal_between(low: Array, high: Array) -> Array:
     # Mirrored to the left, where the cumulative distribution keeps its digits.
     flip = low > 0
     a, b = np.where(flip, -high, low), np.where(flip, -low, high)
+    a, b = np.clip(a, -EDGE, EDGE), np.clip(b, -EDGE, EDGE)
     density_a, density_b = np.exp(-0.5 * a**2), np.exp(-0.5 * b**2)
     mass = (ndtr(b) - ndtr(a)) * np.sqrt(2 * np.pi)
     with np.errstate(invalid="ignore", divide="ignore"):
