@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from documents import write_block
 
-from hhvaem.paper import illustration, reparam, toys
+from hhvaem.paper import curves, illustration, reparam, toys
 
 ROOT = Path(__file__).parents[1]
 RESULTS, DOCS = ROOT / "results" / "paper", ROOT / "docs"
@@ -77,6 +77,8 @@ def main() -> None:
     toys.draw(of_toys["toys"]).savefig(figures / "toys.png", dpi=100)
     illustration.draw(of_toys["illustration"]).savefig(figures / "illustration.png", dpi=100)
     reparam.draw(of_reparam).savefig(figures / "reparam.png", dpi=100)
+    if (RESULTS / "curves.json").exists():
+        curves.draw(read("curves")).savefig(figures / "curves.png", dpi=100)
     write_block(DOCS / "paper.md", "toys", toys_table(of_toys))
     write_block(DOCS / "paper.md", "reparam", reparam_table(of_reparam))
 

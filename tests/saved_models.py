@@ -77,7 +77,7 @@ def no_models(folder: Path) -> dict[Path, str]:
     }
     for name, content in contents.items():
         (folder / name).write_bytes(content)
-    damaged = "is damaged or no file of hhvaem; put a good copy there, or delete it."
+    damaged = "is damaged or no file of hhvaem; give one that `hhvaem fit` or `save` wrote."
     said = dict.fromkeys(contents, damaged) | {"newer": "is of the newer hhvaem 9.1; update this"}
     said["none"] = "cannot be read: No such file or directory."
     return {

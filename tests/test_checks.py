@@ -177,7 +177,7 @@ COUNTS = {
     "transitions": 1, "leapfrog": 1, "stein_every": 1, "stein_rows": 1, "stein_chains": 2,
     "patience": 0,
 }  # fmt: skip
-RATES = {"learning_rate": False, "inflation_rate": False, "weight_decay": True}
+RATES = {"learning_rate": False, "inflation_rate": True, "weight_decay": True}
 NO_NUMBERS = [None, True, False, "3", b"3", [3], (3,), math.nan, math.inf, -math.inf, 1j, -1]
 
 
@@ -190,7 +190,7 @@ def set_(name: str, value: object) -> train.Settings:
 
 def test_every_setting_is_checked() -> None:
     fields = {field.name for field in dataclasses.fields(train.Settings)}
-    assert fields == {*COUNTS, *RATES, "inference", "learned_noise"}
+    assert fields == {*COUNTS, *RATES, "inference", "learned_noise", "one_step_size"}
 
 
 @pytest.mark.parametrize("name", COUNTS)
@@ -229,6 +229,7 @@ def test_rates_that_are_none(name: str, value: object) -> None:
         ("inference", ["hmc"], "inference=['hmc'] is unknown"),
         ("learned_noise", "no", "learned_noise='no' must be True or False."),
         ("learned_noise", 1, "learned_noise=1 must be True or False."),
+        ("one_step_size", None, "one_step_size=None must be True or False."),
         ("hmc_steps", 11, "hmc_steps=11 is more than steps=10, which counts all; lower it."),
         ("stein_chains", 1, "stein_chains=1 must be a whole number of at least 2."),
     ],
@@ -313,10 +314,17 @@ def test_intervals_that_end_before_they_start(states: train.State) -> None:
         check_training(states, data, SMALL, None)
 
 
-@pytest.mark.parametrize("until", [-5, 7.5, math.nan, True, "7", None, 2**40])
+@pytest.mark.parametrize("until", [-5, 7.5, math.nan, True, "7", None])
 def test_until_is_a_step(until: Any) -> None:
     with pytest.raises(InputError, match=r"until=.* must be a whole number of at least 0"):
         check_count("until", until, 0)
+
+
+def test_the_greatest_count_is_told() -> None:
+    with pytest.raises(InputError, match=r"^steps=1099511627776 .* of at most 2147483647\.$"):
+        check_count("steps", 2**40, 1)
+    assert check_count("steps", 2**31 - 1, 1) == 2**31 - 1
+    assert check_count("offset", 2**40, 0, most=2**40) == 2**40
 
 
 def test_masks_of_numbers_are_masks() -> None:

@@ -420,7 +420,10 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
         lambda: pit([[1.0, 2.0], [1.0, np.inf]], [0, 0], RNG),
         "`draws` .* cell 1",
     ),
-    "no numbers": (lambda: accuracy(["a"], ["b"]), "`prediction` must be an array of numbers"),
+    "no numbers": (
+        lambda: accuracy(["a"], ["b"]),
+        "`prediction` must be a number or a regular array",
+    ),
     "no truth of a row": (
         lambda: energy_score(np.ones((2, 2, 2)), [[1.0, 1.0], [1.0, np.nan]], YES),
         "hidden cell in row 1, column 1",
@@ -442,6 +445,41 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
         "`hidden` is float64",
     ),
     "a level of 90": (lambda: coverage([0.5], 90.0), "level=90.0 must lie between 0 and 1"),
+    "a level of text": (lambda: coverage([0.5], "a"), "level='a' must lie between 0 and 1"),
+    "a place that is a hole": (
+        lambda: coverage([0.5, np.nan], 0.9),
+        r"`pit` is nan in cell 1 \(counted from 0\); give what `pit` returns, from 0 to 1",
+    ),
+    "a place below 0": (lambda: coverage([-5.0, 0.5], 0.9), "`pit` is -5 in cell 0"),
+    "a place above 1": (lambda: coverage([0.5, 7.0], 0.9), "`pit` is 7 in cell 1"),
+    "a seed for a generator": (
+        lambda: pit(np.ones((2, 1)), [1.0], 5),
+        r"rng=5 is no generator; give numpy.random.default_rng\(seed\)",
+    ),
+    "huge draws": (
+        lambda: crps([[1e308, 1e308], [-1e308, -1e308]], [1e308, 0.0]),
+        "too large to be scored; give them in another unit",
+    ),
+    "huge draws of rows": (
+        lambda: energy_score(np.stack([1e200 * ONES, -1e200 * ONES]), ONES, YES),
+        "too large to be scored",
+    ),
+    "huge predictions": (lambda: rmse([1e200], [-1e200]), "too large to be scored"),
+    "masked truth": (
+        lambda: crps(np.ones((2, 2)), np.ma.masked_array([1.0, 2.0], [True, False])),
+        "`truth` is masked in places",
+    ),
+    "a list of masked draws": (
+        lambda: crps([np.ma.masked_array([1.0], [True]), np.ones(1)], [1.0]),
+        "`draws` is masked in places",
+    ),
+    "complex numbers": (
+        lambda: rmse(np.array([1 + 2j]), [1.0]),
+        "`prediction` must be .* array of real numbers; levels are their index",
+    ),
+    "texts that read as numbers": (lambda: rmse(["1"], [1.0]), "`prediction` must be"),
+    "dates": (lambda: rmse(np.array(["2020"], "M8[ns]"), [1.0]), "`prediction` must be"),
+    "beyond all numbers": (lambda: rmse([10**400], [1.0]), "`prediction` must be"),
     "no place": (lambda: coverage([], 0.9), "nothing to score: no cell is given"),
     "no prediction": (lambda: rmse([], []), "nothing to score"),
     "fewer predictions": (lambda: rmse([1.0], [1.0, 2.0]), "has 1 cells and `truth` 2"),
@@ -487,6 +525,7 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
 }
 
 
+@pytest.mark.usefixtures("as_users_have_it")
 @pytest.mark.parametrize(("call", "says"), WRONG.values(), ids=WRONG)
 def test_what_cannot_be_scored(call: Callable[[], object], says: str) -> None:
     with pytest.raises(InputError, match=says):

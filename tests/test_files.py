@@ -12,11 +12,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from pyarrow import parquet
+from pyarrow import feather, parquet
 
 from hhvaem import delimited
 from hhvaem.errors import InputError
 from hhvaem.files import read_table, write_table
+from hhvaem.streaming import read_chunks, write_chunks
 
 TABLE = pa.table(
     {
@@ -94,6 +95,17 @@ def test_holes_of_an_only_column_are_written(tmp_path: Path, cells: Any, suffix:
         ("zip\n5\n\n 01\n", {"zip": ["5", None, " 01"]}),
         ("a,b\n0x10,0\n12,0.5\n", {"a": ["0x10", "12"], "b": [0.0, 0.5]}),
         ("day,n\n0001-01-02,1\n", {"day": [dt.date(1, 1, 2)], "n": [1]}),
+        ("a,b\n9007199254740993,1\n1.5,2\n", {"a": ["9007199254740993", "1.5"], "b": [1, 2]}),
+        ("a\n12345678901234567891\n-5\n", {"a": ["12345678901234567891", "-5"]}),
+        ("a\n -9007199254740993 \n1.5\n", {"a": [" -9007199254740993 ", "1.5"]}),
+        ("a\n" + "9" * 5000 + "\n1.5\n", {"a": ["9" * 5000, "1.5"]}),
+        # No number is lost in these.
+        ("a\n9007199254740993\n2\n", {"a": [9007199254740993, 2]}),
+        ("a,b\n9007199254740994,1e300\n1.5,0\n", {"a": [2.0**53 + 2, 1.5], "b": [1e300, 0.0]}),
+        (
+            "a\n0.12345678901234567891\n123456789012345678.9\n",
+            {"a": [0.12345678901234568, 123456789012345678.9]},
+        ),
     ],
 )
 def test_codes_are_no_numbers(tmp_path: Path, content: str, expected: Any) -> None:
@@ -111,6 +123,30 @@ def test_missing_fields(tmp_path: Path, missing: str) -> None:
     path = tmp_path / "a.csv"
     path.write_text(f"n,t\n1,x\n{missing},{missing}\n")
     assert read_table(path).to_pydict() == {"n": [1, None], "t": ["x", None]}
+
+
+def test_more_texts_can_be_missing(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('n,t,u\n1,?,-999\n?,"?",?!\n-999,x?,5\n')
+    found = read_table(path, ["?", "-999"])
+    assert found.to_pydict() == {
+        "n": [1, None, None],
+        "t": [None, None, "x?"],
+        "u": [None, "?!", "5"],
+    }
+    write_table(TABLE, tmp_path / "a.parquet")
+    with pytest.raises(InputError, match=r"a\.parquet is no text file, .* '\?' means"):
+        read_table(tmp_path / "a.parquet", ["?"])
+
+
+@pytest.mark.usefixtures("as_users_have_it")
+def test_what_cannot_be_missing(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    write_table(TABLE, path)
+    wrong: Any
+    for wrong in ("?", [1], None, 5):
+        with pytest.raises(InputError, match=r"`missing` must be a list of texts, as in \['\?'\]"):
+            read_table(path, wrong)
 
 
 def test_wide_and_long_files(tmp_path: Path) -> None:
@@ -155,6 +191,16 @@ def test_folder_names_make_no_columns(tmp_path: Path) -> None:
             b"a,b\n1,2\n1,2,3\n",
             "cannot be read as CSV in line 3: Expected 2 columns, got 3",
         ),
+        ("a.csv", b'a,b\n"x\ny\nz",1\n1,2,3\n', "in line 5: Expected 2 columns, got 3"),
+        ("a.csv", b"\n\na,b\n1,2\n\n\n1,2,3\n", "in line 7: Expected 2 columns, got 3"),
+        ("a.csv", b"\n\na\n1\n\n1,2\n", "in line 6: Expected 1 columns, got 2"),
+        ("a.csv", b'\r"a\r\nc",b\r\r1,2\r1,2,3\r', "in line 6: Expected 2 columns, got 3"),
+        ("a.csv", b'\ra,b\r1,"2\r', "a quoted field in line 3 that does not end"),
+        ("a.csv", b"a\rb\r\xff\r", "is not UTF-8 in line 3"),
+        ("a.csv", b"PK\3\4" + bytes(30) + b"xl/workbook.xml", "is a zip archive or a spreadsheet;"),
+        ("a.csv", b"PAR1\x15", "is a Parquet file; name it with .parquet at the end"),
+        ("a.csv", b"ARROW1\0\0", "is a Feather file; name it with .feather at the end"),
+        ("a.csv", b"\n%PDF-1.7 \0\0\n1\n", "has null characters in its header"),
         ("a.csv", "a\nx\nM\u00fcnchen\n".encode("latin-1"), "is not UTF-8 in line 3"),
         ("a.csv", b"a,b,a\n1,2,3\n", "more than one column named 'a'"),
         ("a.csv.gz", b"a,b\n1,2\n", "is not a gzip file"),
@@ -182,6 +228,27 @@ def test_unreadable_files(tmp_path: Path, name: str, content: bytes, message: st
     assert str(path) in text
     assert "\n" not in text
     assert text.endswith(".")
+
+
+@pytest.mark.usefixtures("as_users_have_it")
+@pytest.mark.parametrize("path", [None, 5, b"a.csv", ["a.csv"]])
+def test_what_is_no_path(path: Any) -> None:
+    for use in (
+        read_table,
+        lambda path: write_table(TABLE, path),
+        lambda path: next(read_chunks(path, 1)),
+        lambda path: write_chunks(path).__enter__(),
+    ):
+        with pytest.raises(
+            InputError, match=r"is no path of a file; give a text or a pathlib\.Path"
+        ):
+            use(path)
+
+
+def test_a_pipe_is_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.csv")
+    with pytest.raises(InputError, match=r"a\.csv is a pipe or a device, .*; copy what it gives"):
+        read_table(tmp_path / "a.csv")
 
 
 def test_repeated_names_in_parquet(tmp_path: Path) -> None:
@@ -245,6 +312,66 @@ def test_an_index_that_says_something_is_written(tmp_path: Path) -> None:
     frame = pd.DataFrame({"a": [1, 2]}, index=pd.Index(["p", "q"], name="who"))
     write_table(frame, tmp_path / "a.csv")
     assert read_table(tmp_path / "a.csv").to_pydict() == {"a": [1, 2], "who": ["p", "q"]}
+
+
+VIEWS = pl.DataFrame(
+    {
+        "text": ["a", None, "b"],
+        "level": pl.Series(["x", "y", None], dtype=pl.Categorical),
+        "rank": pl.Series(["x", "y", None], dtype=pl.Enum(["y", "x"])),
+        "n": [1, 2, 3],
+    }
+)
+NESTED = VIEWS.with_columns(
+    list=pl.Series([["a"], ["b", "c"], None]),
+    pair=pl.Series([["a", "b"], None, ["c", "d"]], dtype=pl.Array(pl.String, 2)),
+    struct=pl.Series([{"q": "a"}, None, {"q": "b"}]),
+    bytes=pl.Series([b"1", None, b"\xff"]),
+)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".feather"])
+def test_views_of_polars(tmp_path: Path, suffix: str) -> None:
+    source, path = tmp_path / "polars.feather", tmp_path / f"a{suffix}"
+    whole = VIEWS if suffix == ".csv" else NESTED
+    whole.write_ipc(source, compat_level=pl.CompatLevel.newest())
+    views = feather.read_table(source)
+    assert "view" in str(views.schema)
+    found = read_table(source)
+    assert "view" not in str(found.schema)
+    assert found.to_pylist() == whole.to_dicts()
+    assert found.take([0, 0]).num_rows == 2
+    assert found.schema.field("rank").type.ordered
+    for table in (views, found):
+        write_table(table, path)
+        assert read_table(path).to_pylist() == whole.to_dicts()
+
+
+def test_views_in_maps(tmp_path: Path) -> None:
+    pairs = pa.array([[("k", "v")], None, []], pa.map_(pa.string(), pa.string_view()))
+    feather.write_feather(pa.table({"map": pairs}), tmp_path / "a.feather")
+    found = read_table(tmp_path / "a.feather")
+    assert "view" not in str(found.schema)
+    assert found.column("map").take([0, 1, 2]).to_pylist() == pairs.to_pylist()
+
+
+@pytest.mark.parametrize("name", ["list", "struct", "bytes"])
+@pytest.mark.parametrize("suffix", [".csv", ".tsv.gz"])
+def test_a_column_that_text_cannot_hold_is_named(tmp_path: Path, name: str, suffix: str) -> None:
+    sentence = (
+        rf"^Column '{name}' of dtype .* cannot be written to .*/a{suffix}; .*, or write a \.parq"
+    )
+    for table in (NESTED.select("n", name), NESTED.select("n", name).to_arrow()):
+        with pytest.raises(InputError, match=sentence):
+            write_table(table, tmp_path / f"a{suffix}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_column_that_parquet_cannot_hold_is_named(tmp_path: Path) -> None:
+    table = pa.table({"n": [1], "m": pa.array([(1, 2, 3)], pa.month_day_nano_interval())})
+    with pytest.raises(InputError, match=r"^Column 'm' of dtype .*, or write a \.feather file\.$"):
+        write_table(table, tmp_path / "a.parquet")
+    write_table(table, tmp_path / "a.feather")
 
 
 BROKEN = pd.Series(["a", "\ud800"], dtype=object)

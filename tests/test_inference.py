@@ -283,6 +283,8 @@ def test_where_text_becomes_an_identifier() -> None:
         ([f"-{i},5e3" for i in range(30)] + ["?"], "numbers"),
         ([f"2020-01-{i:02}" for i in range(1, 31)] + ["NA"], "dates"),
         ([f"2020-01-01T{i:02}:00:00" for i in range(24)], "dates"),
+        ([f"{i:02}/12/2020" for i in range(1, 31)], "dates"),
+        ([f"{i}%" for i in range(30)], "numbers"),
     ],
 )
 def test_text_that_reads_as_something_else(texts: list[str], what: str) -> None:
@@ -295,11 +297,75 @@ def test_text_that_reads_as_something_else(texts: list[str], what: str) -> None:
         (["1.5", "2", "2", "1.5"], "its texts read as numbers; if they are, convert it to numbers"),
         (["1.5", "?", "2", "2", "?", "1.5"], "; its texts read as numbers"),
         (["2020-01-01", "2020-01-02"] * 2, "its texts read as dates; if they are, convert it"),
+        (["01/02/2020", "31/12/2020"], "its texts read as dates; if they are, convert it to dates"),
+        (["01.02.2020", "31.12.2020 12:30"], "its texts read as dates"),
+        (["12/31/2020", "1/2/2020"], "its texts read as dates"),
+        (["31-12-2020", "01-02-2020", "?"], "its texts read as dates"),
+        (["5%", "12.5 %", "-3%"], "its texts read as numbers"),
+        (["1.234,50", "12.345.678", "-1.000"], "its texts read as numbers"),
+        (["1,234.50", "12", "0.5"], "its texts read as numbers"),
+        (["1 234", "12 345,6"], "its texts read as numbers"),
+        (["1'234", "0", "0,5"], "its texts read as numbers"),
     ],
 )
 def test_text_that_reads_as_something_else_gets_a_note(texts: list[str], note: str) -> None:
     assert note in column(texts).note
     assert column([*texts, "other", "other"]).note.count("read as") == 0
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["01234", "12345", "99999"],
+        ["01230101", "20200101", "20200202"],
+        ["007", "-01"],
+        ["32/13/2020", "01/02/2020"],
+        ["13/13/2020", "01/02/2020"],
+        ["01/02", "03/04"],
+        ["12,34.5,6", "1"],
+        ["1.23.456", "2.34.567"],
+        ["%", "5%"],
+    ],
+)
+def test_codes_and_other_texts_are_not_told_to_be_converted(texts: list[str]) -> None:
+    assert "read as" not in column(texts * 2).note
+
+
+@pytest.mark.parametrize(
+    ("values", "marks"),
+    [
+        ([*range(18, 91), -999, -999, -999], "-999"),
+        ([*range(18, 91), *[9999] * 3], "9999"),
+        ([*np.linspace(36, 41, 60), *[99.9] * 5], "99.9"),
+        ([*range(0, 50_000, 7), *[-99] * 3], "-99"),
+        ([*[1, 2, 3, 4] * 5, *[-9] * 3], "-9"),
+        ([*[0, 1] * 9, *[-999] * 3], "-999"),
+        ([*range(40), *[1e20] * 3], "1e+20"),
+        ([*range(40), *[-99] * 3, *[9999999] * 3], "-99 and 9999999"),
+    ],
+)
+def test_numbers_that_mark_missing_values_get_a_note(values: list[float], marks: str) -> None:
+    said = f"{marks}, apart from all others, often marks a missing value; if so, make it missing"
+    assert column(values).note.startswith(said)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [*range(18, 91), -999, -999],
+        [0, 1, 3] * 5,
+        [1, 2, 10] * 5,
+        [*range(1, 100), *[99] * 9],
+        [*range(20_000, 40_000, 50), *[0] * 9],
+        [*range(1000, 1005), *[0] * 9],
+        [*range(-50, 50), *[-60] * 5],
+        [5.0, 9.5, 9.5, 9.5],
+        [*[0.6] * 9, *np.geomspace(0.7, 90, 50)],
+        pd.to_datetime(["2020-01-01", "2020-01-02", *["1900-01-01"] * 5]),
+    ],
+)
+def test_numbers_that_mark_nothing_get_no_note(values: Any) -> None:
+    assert column(values).note == ""
 
 
 def test_texts_without_repeats_get_a_note() -> None:

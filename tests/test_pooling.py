@@ -276,8 +276,44 @@ PAIR = np.array([[1.0, 2.0], [1.0, 3.0]])
         ),
         (PAIR, PAIR, {"dof_complete": [5, 5, 5]}, "one for each of the 2 statistics"),
         (GOOD[0], np.zeros(3), {"dof_complete": 5}, "variances of '0' are all 0"),
+        (*GOOD, {"names": 5}, "names=5 is no list of names"),
+        (PAIR, PAIR, {"names": "ab"}, "names='ab' is no list of names"),
+        (np.ma.masked_array(GOOD[0], [0, 1, 0]), GOOD[1], {}, "`estimates` is masked in places"),
+        (GOOD[0], [1.0, np.ma.masked, 1.0], {}, "`variances` is masked in places"),
+        (np.array(GOOD[0]) + 1j, GOOD[1], {}, "`estimates` must be .* array of real numbers"),
+        (["1", "2", "3"], GOOD[1], {}, "`estimates` must be .* array of real numbers"),
+        ([1, 2, 10**400], GOOD[1], {}, "`estimates` must be .* array of real numbers"),
+        ([1e300, -1e300, 0.0], GOOD[1], {"names": ["a"]}, "variance of 'a' is too large or too"),
+        (GOOD[0], [1e308] * 3, {}, "variance of '0' is too large or too small"),
+        ([1e-200, 0.0, 0.0], np.zeros(3), {}, "variance of '0' is too large or too small"),
+        ([[1.0, 1e200], [1.0, 0.0]], [np.eye(2)] * 2, {}, "variance of '1' is too large"),
+        (
+            [pd.Series({"a": 1.0, "b": 2.0})] * 2,
+            [pd.Series({"b": 1.0, "a": 1.0})] * 2,
+            {},
+            "`variances` has rows labelled 'b', 'a', and others are labelled 'a', 'b'; give all",
+        ),
+        (
+            pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, 3.0]}),
+            pd.DataFrame({"b": [1.0, 1.0], "a": [1.0, 1.0]}),
+            {},
+            "`variances` has rows labelled 'b', 'a'",
+        ),
+        (
+            [pd.Series({"a": 1.0, "b": 2.0}), pd.Series({"b": 1.0, "a": 1.0})],
+            PAIR,
+            {},
+            "`estimates` has rows labelled 'b', 'a'",
+        ),
+        (
+            [pd.Series({"a": 1.0, "b": 2.0})] * 2,
+            [pd.DataFrame(np.eye(2), index=["b", "a"], columns=["a", "b"])] * 2,
+            {},
+            "`variances` has rows labelled 'b', 'a'",
+        ),
     ],
 )
+@pytest.mark.usefixtures("as_users_have_it")
 def test_what_cannot_be_pooled_is_refused(
     estimates: Any, variances: Any, more: dict[str, Any], says: str
 ) -> None:
@@ -287,10 +323,33 @@ def test_what_cannot_be_pooled_is_refused(
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("level", [0.0, 1.0, 95.0, np.nan])
-def test_a_level_that_is_no_probability(level: float) -> None:
+@pytest.mark.usefixtures("as_users_have_it")
+@pytest.mark.parametrize("level", [0.0, 1.0, 95.0, np.nan, "a", None])
+def test_a_level_that_is_no_probability(level: Any) -> None:
     with pytest.raises(InputError, match=r"level=.* must lie between 0 and 1"):
         pool(*GOOD).interval(level)
+
+
+def test_an_interval_of_a_level_close_to_one() -> None:
+    level = np.nextafter(1.0, 0.0)
+    # The probability beyond either end, 2^-54, from the end.
+    for pooled in (pool(*GOOD), pool([2.0, 2.0], [1.0, 1.0])):
+        _, high = pooled.interval(level)
+        away = (high - pooled.estimate) / pooled.standard_error
+        assert stats.t.sf(away, pooled.dof) == pytest.approx(2.0**-54, rel=1e-6, abs=0)
+
+
+def test_large_estimates_that_agree() -> None:
+    pooled = pool([1e200, 1e200], [1.0, 1.0])
+    assert (pooled.estimate, pooled.total, pooled.p_value) == (1e200, 1.0, 0.0)
+    assert pooled.interval() == (1e200, 1e200)
+
+
+def test_labels_in_the_same_order_or_none_pass() -> None:
+    labelled = [pd.Series({"a": 1.0, "b": 2.0}), pd.Series({"a": 1.0, "b": 3.0})]
+    covariance = pd.DataFrame(np.eye(2), index=["a", "b"], columns=["a", "b"])
+    for variances in ([covariance] * 2, [pd.Series([1.0, 1.0])] * 2, np.ones((2, 2))):
+        assert pool(labelled, variances).total == pytest.approx([1.0, 1.75])
 
 
 def test_asymmetry_of_rounding_passes() -> None:
@@ -481,6 +540,36 @@ def test_names_of_a_series() -> None:
     assert pool_fit(Bayes(0), table_with_holes(), fit, draws=3).names == ("x", "y")
 
 
+def test_labels_say_what_belongs_together() -> None:
+    estimates = pd.Series({"a": 1.0, "b": 2.0})
+    covariance = pd.DataFrame([[4.0, 0.5], [0.5, 9.0]], index=["b", "a"], columns=["b", "a"])
+    variances = pd.Series(np.diag(covariance), index=["b", "a"])
+    dof = pd.Series({"b": 5.0, "a": 7.0})
+    by_hand = pool([[1.0, 2.0]] * 2, [[9.0, 4.0]] * 2, dof_complete=[7.0, 5.0])
+    crossed = covariance[["a", "b"]]
+    for part in (variances, covariance, crossed):
+        pooled = pool_fit(InTurn(1), HOLE, lambda _, part=part: (estimates, part, dof), draws=2)
+        assert pooled.names == ("a", "b")
+        assert pooled.within == pytest.approx(by_hand.within)
+        assert pooled.dof == pytest.approx(by_hand.dof)
+    assert pooled.covariance == pytest.approx(np.array([[9.0, 0.5], [0.5, 4.0]]))
+
+    class Result:
+        params = estimates
+
+        def cov_params(self) -> pd.DataFrame:
+            return covariance
+
+    assert pool_fit(InTurn(1), HOLE, lambda _: Result(), draws=2).total == pytest.approx([9, 4])
+
+
+def test_a_series_without_labels_goes_by_position() -> None:
+    def fit(table: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
+        return pd.Series({"a": 1.0, "b": 2.0}), pd.Series([9.0, 4.0])
+
+    assert pool_fit(InTurn(1), HOLE, fit, draws=2).total == pytest.approx([9, 4])
+
+
 def plain_list(table: pd.DataFrame) -> tuple[list[float], list[float]]:
     return [1.0, 2.0], [1.0, 1.0]
 
@@ -520,8 +609,55 @@ def test_a_list_has_no_names() -> None:
             r"draw 0 has estimates of shape \(2, 2\); return a flat",
         ),
         (lambda t: (np.nan, 1.0), "`estimates` has nan for '0' in imputation 0"),
+        (
+            lambda t: (pd.Series({"a": 1.0, "b": 2.0}), pd.Series({"a": 1.0, "c": 2.0})),
+            "draw 0 has estimates of 'a', 'b' and variances or degrees of freedom of 'a', 'c'; ret",
+        ),
+        (
+            lambda t: (pd.Series({"a": 1.0, "b": 2.0}), pd.Series([1.0, 2.0], index=["b", "b"])),
+            "variances or degrees of freedom of 'b', 'b'",
+        ),
+        (
+            lambda t: (pd.Series([1.0] * 3, index=[*"abb"]), pd.Series([1.0] * 3, index=[*"baa"])),
+            "estimates of 'a', 'b', 'b' and variances or degrees of freedom of 'b', 'a', 'a'",
+        ),
+        (
+            lambda t: ([1.0, 2.0], [1.0, 1.0], [5.0, 5.0] if t["x"].iloc[-1] else 5.0),
+            r"draw 1 has degrees of freedom of shape \(2,\), and that to draw 0 degrees .* \(\);",
+        ),
+        (
+            lambda t: (
+                pd.Series({"a": 1.0, "b": 2.0}),
+                np.eye(2) if t["x"].iloc[-1] else np.ones(2),
+            ),
+            r"draw 1 has estimates .* variances of \(2, 2\), and that to draw 0",
+        ),
+        (
+            lambda t: (np.ma.masked_array([1.0], [True]), [1.0]),
+            "the fit to draw 0 gives is masked in places",
+        ),
+        (lambda t: (1.0 + 2j, 1.0), "the fit to draw 0 gives must be a number"),
     ],
 )
 def test_fits_that_cannot_be_pooled(fit: Callable[[pd.DataFrame], Any], says: str) -> None:
     with pytest.raises(InputError, match=says):
         pool_fit(InTurn(1), HOLE, fit, draws=2)
+
+
+@pytest.mark.usefixtures("as_users_have_it")
+def test_what_is_no_imputer_and_no_function() -> None:
+    fits: list[Any] = [5, None, LeastSquares(table_with_holes().dropna())]
+    for fit in fits:
+        with pytest.raises(InputError, match=r"`fit_function` is a \w+; give a function of"):
+            pool_fit(InTurn(1), HOLE, fit, draws=2)
+    with pytest.raises(InputError, match="`imputer` is a LinearRegression without `sample`; give"):
+        pool_fit(LinearRegression(), HOLE, last, draws=2)
+
+
+def test_an_imputer_that_gives_other_than_asked_for() -> None:
+    class Lazy:
+        def sample(self, table: pd.DataFrame, *, draws: int) -> list[pd.DataFrame]:
+            return [table.fillna(0.0)] * (draws - 1)
+
+    with pytest.raises(InputError, match="gave 2 completed tables for draws=3"):
+        pool_fit(Lazy(), HOLE, last, draws=3)

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -54,10 +55,11 @@ def test_what_was_loaded_is_saved_as_it_was(tmp_path: Path, name: str) -> None:
     load(saved(name)).save(tmp_path / "again")
     (arrays, manifest), (again, told) = read_arrays(saved(name)), read_arrays(tmp_path / "again")
     # What a plan has got since then is added.
-    told["model"]["plan"] = {
-        name: value for name, value in told["model"]["plan"].items()
-        if name in manifest["model"]["plan"]
-    }  # fmt: skip
+    before, now = manifest["model"]["plan"], told["model"]["plan"]
+    now = {name: value for name, value in now.items() if name in before}
+    settings = before["settings"]
+    now["settings"] = {name: x for name, x in now["settings"].items() if name in settings}
+    told["model"]["plan"] = now
     assert manifest | {"versions": None} == told | {"versions": None}
     assert set(told["versions"]) == {"hhvaem", "jax", "equinox", "optax", "numpy"}
     assert arrays.keys() == again.keys()
@@ -96,6 +98,45 @@ def test_parameters_come_back(tmp_path: Path) -> None:
     assert load(tmp_path / "model").random_state is None
 
 
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [(Fraction(5, 2), 2.5), (np.float16(2.5), 2.5), (np.inf, np.inf)],
+)
+def test_a_number_of_any_type_is_saved(tmp_path: Path, given: Any, read: float) -> None:
+    load(saved("imputer")).set_params(max_seconds=given).save(tmp_path / "model")
+    assert load(tmp_path / "model").max_seconds == read
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"layers": "abc"}, "layers='abc' cannot be saved; give it a value that `fit` takes"),
+        ({"layers": 5}, "layers=5 cannot be saved"),
+        ({"layers": (2, "a")}, "layers='a' must be a whole number"),
+        ({"kinds": 5}, "kinds=5 cannot be saved"),
+        ({"kinds": {"x": np.arange(2)}}, "kinds=array([0, 1]) cannot be saved"),
+        ({"verbose": np.array(0)}, "verbose=array(0) cannot be saved"),
+        ({"max_seconds": 1j}, "max_seconds=1j cannot be saved"),
+    ],
+    ids=str,
+)
+def test_parameters_that_no_file_holds(
+    tmp_path: Path, wrong: dict[str, Any], sentence: str
+) -> None:
+    model = load(saved("imputer")).set_params(**wrong)
+    with pytest.raises(InputError, match=f"^{re.escape(sentence)}"):
+        model.save(tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("as_users_have_it")
+@pytest.mark.parametrize("path", [None, 5, b"model"])
+def test_what_is_no_path(path: Any) -> None:
+    for ask in (load, load(saved("imputer")).save):
+        with pytest.raises(InputError, match=f"^{path!r} is no path; give the name of a file"):
+            ask(path)
+
+
 def test_a_class_of_ones_own_comes_back_as_that_of_the_library(tmp_path: Path) -> None:
     class Mine(Imputer):
         pass
@@ -112,6 +153,7 @@ def test_what_was_fitted_comes_back(tmp_path: Path, name: str) -> None:
     assert type(again) is type(model)
     assert vars(again).keys() == vars(model).keys()
     assert again.schema_ == model.schema_
+    assert again.schema_.filled == (name == "imputer")
     assert again.feature_names_in_.tolist() == list(model.schema_.names)
     assert again.feature_names_in_.dtype == object
     assert (again.n_features_in_, again.members_) == (len(model.schema_), model.members_)

@@ -1,6 +1,7 @@
 """The report and the JSON of a schema."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import tables
@@ -132,6 +133,37 @@ def test_a_report_is_safe_to_print() -> None:
 def test_dates_after_those_of_python_are_shown() -> None:
     late = Column("a", "constant", "datetime", (1e18,))
     assert Schema((late,)).rows()[0][3] == "33658-09-27 01:46:40"
+
+
+@pytest.mark.parametrize(
+    ("properties", "said"),
+    [
+        ({"step": 864e8}, "days"),
+        ({"step": 36e8}, "hours"),
+        ({"step": 1e6}, "seconds"),
+        ({"step": 1.0}, "microseconds"),
+        ({"step": 72e8}, "step 2 hours"),
+        ({"step": 90e6}, "step 90 seconds"),
+        ({"step": 0.5}, "step 0.5 microseconds"),
+        ({}, ""),
+        (
+            {"step": 864e8, "lower": 0.0, "upper": 864e8},
+            "days, >=1970-01-01 00:00:00, <=1970-01-02 00:00:00",
+        ),
+        ({"upper": 1e300}, "<=1e+300"),
+    ],
+)
+def test_legal_dates_are_shown(properties: dict[str, float], said: str) -> None:
+    column = Column("a", "datetime", "datetime", **properties)  # type: ignore[arg-type]
+    assert Schema((column,)).rows()[0][3] == said
+
+
+def test_a_schema_of_a_predictor_fills_nothing() -> None:
+    other = replace(MIXED, filled=False)
+    assert [row[2] for row in other.rows()] == ["allowed"] * 3 + ["ignored"] * 2
+    assert "filled" not in str(other.replace("age", upper=99.0))
+    assert other == MIXED
+    assert other.to_json() == MIXED.to_json()
 
 
 def test_levels_keep_their_types_in_json() -> None:

@@ -245,7 +245,7 @@ def metadata(**head: Any) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "is damaged or no file of hhvaem; put a good copy there"),
+        (b"", "is damaged or no file of hhvaem; give one that `hhvaem fit` or `save` wrote"),
         (b"age,city\n31,Rome\n", "is damaged or no file of hhvaem"),
         (pickle.dumps(ARRAYS), "is damaged or no file of hhvaem"),
         (safetensors.numpy.save(ARRAYS), "is damaged or no file of hhvaem"),
@@ -628,5 +628,6 @@ def test_folders_that_cannot_have_snapshots(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=f"{path} is of another training"):
         open_snapshots(tmp_path, IDENTITY)
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(InputError, match=f"{path} is damaged"):
+    damaged = f"{path} is damaged or no file of hhvaem; choose an empty folder."
+    with pytest.raises(InputError, match=re.escape(damaged)):
         open_snapshots(tmp_path, IDENTITY)

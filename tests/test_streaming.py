@@ -58,6 +58,7 @@ _fields = st.sampled_from(
     [
         ["0", "1", "7", "-0", "true", "False", ""],
         ["1", "2.5", "1e3", "inf", " 7 ", "+1", "99999999999999999999", "NA"],
+        ["1", "2.5", "9007199254740993", "-9007199254740993", "9007199254740994", "NA"],
         ["01", "0x10", "2", "3.5", " 01", "-01"],
         ["2020-01-01", "0001-01-02", "2020-01-01 00:00", "2020-01-01 00:00:00.5", "1"],
         ["2020-01-01T00:00:00Z", "2020-01-01T00:00:00.5Z", "2020-01-01T00:00:00", ""],
@@ -195,6 +196,77 @@ def test_types_can_be_given(tmp_path: Path) -> None:
         list(read_chunks(path, 1, {"n": pa.int64()}))
 
 
+def test_a_whole_number_that_a_given_float_does_not_hold(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("n,x\n1,9007199254740992\n2,1e300\n3,9007199254740993\n")
+    sentence = r"has 9007199254740993 in column 'x', a whole number that float64 does not hold"
+    with blocks_of(4), pytest.raises(InputError, match=sentence):
+        next(read_chunks(path, 1, {"x": pa.float64()}))
+    assert next(read_chunks(path, 1, {"x": pa.string()}))["x"].to_pylist() == ["9007199254740992"]
+
+
+AS_IT_IS = {
+    "id": ["12345678901234567891", "007", "1e5"],
+    "when": ["12:30", "NA", "null"],
+    "flag": ["true", "1", " x "],
+    "no\nte": [None, "", 'say "hi", you'],
+    "what": ["?", "None", "1.50"],
+}
+
+
+@pytest.mark.parametrize("size", [1, 20, 1000])
+def test_columns_without_a_type_are_the_text_that_is_there(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(
+        'id,x,when,flag,"no\nte",city,what\n'
+        "12345678901234567891,1.50,12:30,true,,NA,?\n"
+        '007,?,NA,1,"",Rome,None\n'
+        '"1e5",NA,null, x ,"say ""hi"", you",?,1.50\n'
+    )
+    with blocks_of(size):
+        found = pa.concat_tables(read_chunks(path, 2, missing=["?"], typed=["x", "city", "other"]))
+    assert found.column_names == ["id", "x", "when", "flag", "no\nte", "city", "what"]
+    values = {"x": [1.5, None, None], "city": [None, "Rome", None]}
+    assert found.to_pydict() == {**AS_IT_IS, **values}
+    with blocks_of(size):
+        write_all(path, [found])
+        again = pa.concat_tables(read_chunks(path, 2, typed=[]))
+    assert again.select(list(AS_IT_IS)).to_pydict() == AS_IT_IS
+
+
+def test_more_texts_can_be_missing_in_chunks(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("n,t\n1,x\n?,?\n-999,-\n")
+    with blocks_of(4):
+        found = pa.concat_tables(read_chunks(path, 2, missing=["?", "-999"]))
+    assert found.to_pydict() == {"n": [1, None, None], "t": ["x", None, "-"]}
+    write_table(found, tmp_path / "a.feather")
+    with pytest.raises(InputError, match=r"a\.feather is no text file"):
+        next(read_chunks(tmp_path / "a.feather", 1, missing=["?"]))
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".feather"])
+def test_views_of_polars_in_chunks(tmp_path: Path, suffix: str) -> None:
+    source, path = tmp_path / "polars.feather", tmp_path / f"a{suffix}"
+    frame = pl.DataFrame(
+        {"a": ["x", None, "y"], "b": pl.Series(["u", "v", None], dtype=pl.Categorical)}
+    )
+    frame.write_ipc(source, compat_level=pl.CompatLevel.newest())
+    with blocks_of(1):
+        write_all(path, read_chunks(source, 2))
+    assert read_table(path).to_pylist() == frame.to_dicts()
+
+
+def test_columns_that_cannot_be_written_are_named_before_there_are_values(tmp_path: Path) -> None:
+    schema = pa.schema({"n": pa.int64(), "l": pa.list_(pa.int64())})
+    sentence = r"^Column 'l' of dtype list<.*> cannot be written to .*a\.csv; split it into plain"
+    with pytest.raises(InputError, match=sentence), write_chunks(tmp_path / "a.csv") as chunks:
+        chunks.check(schema)
+    with pytest.raises(InputError, match=sentence):
+        write_all(tmp_path / "a.csv", [schema.empty_table()])
+    write_all(tmp_path / "a.parquet", [schema.empty_table()])
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".feather"])
 def test_a_table_without_rows_is_one_chunk(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"a{suffix}"
@@ -222,6 +294,13 @@ def test_files_of_other_batches(tmp_path: Path, suffix: str) -> None:
         ("a.csv", b" \n\n"),
         ("a.csv.gz", gzip.compress(b"", mtime=0)),
         ("a.csv", b'a,b\n1,2\n\n"1\n",2\n1,2,3\n4,5\n'),
+        ("a.csv", b'\n"a\n\n",b\n1,2\n"\n\n",2\n\n\n1,2\n1,2,3\n'),
+        ("a.csv", b'\r"a\r\nc",b\r\r1,2\r1,"\r"\r\r1,2,3\r'),
+        ("a.csv", b"\r\r\na\r\n\r\n1,2\r\n"),
+        ("a.csv", b'\r\ra,b\r1,2\r1,"2'),
+        ("a.csv", b"a\rb\r\xff\r"),
+        ("a.csv", b"PK\3\4" + bytes(30)),
+        ("a.csv", b"\n%PDF-1.7 \0\0\n1\n"),
         ("a.csv", b"a\n1\n\n2\n1,2\n"),
         ("a.csv", "a\nx\n\nM\u00fcnchen\ny\n".encode("latin-1")),
         ("a.csv", "a,b\nx,\u00e9".encode()[:-1]),
@@ -269,7 +348,7 @@ def test_a_ragged_row_far_down(tmp_path: Path) -> None:
     path.write_text("a,b\n" + '"x\ny",2.5\n' * 600_000 + "1,2,3\n" + "3,4\n" * 9)
     assert path.stat().st_size > streaming._BLOCK
     for read in (read_table, lambda path: next(read_chunks(path, 10))):
-        with pytest.raises(InputError, match="in line 600002: Expected 2 columns, got 3: 1,2,3"):
+        with pytest.raises(InputError, match="in line 1200002: Expected 2 columns, got 3: 1,2,3"):
             read(path)
 
 

@@ -1,4 +1,4 @@
-"""Fill the holes of a table, predict from what is known, ask for what is worth knowing."""
+"""Fill the holes of a table, and predict from what is known."""
 
 import importlib
 from typing import TYPE_CHECKING, Any

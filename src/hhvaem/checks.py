@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
-from hhvaem.containers import listed
+from hhvaem.containers import listed, shown
 from hhvaem.errors import InputError
 from hhvaem.held_out import Held
 from hhvaem.steps import INFERENCES, THREE_STAGES, Data, Settings, State, init
@@ -104,14 +104,16 @@ def check_settings(settings: Settings) -> None:
         raise InputError(f"inference={settings.inference!r} is unknown; use {listed(INFERENCES)}.")
     for name, least in _COUNTS.items():
         check_count(name, getattr(settings, name), least)
-    for name in ("learning_rate", "inflation_rate"):
+    rate = settings.learning_rate
+    if not _is(Real, rate) or not 0 < rate < _MOST:
+        raise InputError(f"learning_rate={rate!r} must be a number above 0.")
+    for name in ("inflation_rate", "weight_decay"):
         value = getattr(settings, name)
-        if not _is(Real, value) or not 0 < value < _MOST:
-            raise InputError(f"{name}={value!r} must be a number above 0.")
-    if not _is(Real, settings.weight_decay) or not 0 <= settings.weight_decay < _MOST:
-        raise InputError(f"weight_decay={settings.weight_decay!r} must be 0 or a number above it.")
-    if not isinstance(settings.learned_noise, bool | np.bool_):
-        raise InputError(f"learned_noise={settings.learned_noise!r} must be True or False.")
+        if not _is(Real, value) or not 0 <= value < _MOST:
+            raise InputError(f"{name}={value!r} must be 0 or a number above it.")
+    for name in ("learned_noise", "one_step_size"):
+        if not isinstance(getattr(settings, name), bool | np.bool_):
+            raise InputError(f"{name}={getattr(settings, name)!r} must be True or False.")
     if settings.inference in THREE_STAGES and settings.hmc_steps > settings.steps:
         raise InputError(
             f"hmc_steps={settings.hmc_steps} is more than steps={settings.steps}, which counts "
@@ -119,16 +121,18 @@ def check_settings(settings: Settings) -> None:
         )
 
 
-def check_count(name: str, value: Any, least: int) -> int:
-    """Refuse what is no whole number, or less than the least.
+def check_count(name: str, value: Any, least: int, most: int = 2**31 - 1) -> int:
+    """Refuse what is no whole number, less than the least or more than the most.
 
     Raises
     ------
     InputError
         Naming what is counted.
     """
-    if not _is(Integral, value) or not least <= value < 2**31:
-        raise InputError(f"{name}={value!r} must be a whole number of at least {least}.")
+    if not _is(Integral, value) or value < least:
+        raise InputError(f"{name}={shown(value)} must be a whole number of at least {least}.")
+    if value > most:
+        raise InputError(f"{name}={shown(value)} must be a whole number of at most {most}.")
     return int(value)
 
 

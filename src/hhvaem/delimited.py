@@ -6,6 +6,8 @@ import io
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any
 
@@ -29,6 +31,10 @@ _QUOTED = rb'"(?:(?<=\A")|(?<=[\r\n%b]"))[^"]*+(?:""[^"]*+)*+("[ ]*+(?:(?=[\r\n%
 # What a file is that starts like this; UTF-32 first, since UTF-16 starts the same.
 _OTHER_STARTS = {
     b"\x1f\x8b": "is packed by gzip; name it with .gz at the end",
+    b"PK\3\4": "is a zip archive or a spreadsheet; unpack it, or save it as CSV",
+    b"PK\5\6": "is an empty zip archive; save a table as CSV",
+    b"PAR1": "is a Parquet file; name it with .parquet at the end",
+    b"ARROW1": "is a Feather file; name it with .feather at the end",
     b"\xff\xfe\0\0": "is UTF-32; save it as UTF-8",
     b"\0\0\xfe\xff": "is UTF-32; save it as UTF-8",
     b"\xff\xfe": "is UTF-16; save it as UTF-8",
@@ -36,7 +42,15 @@ _OTHER_STARTS = {
 }
 
 
-def read_text(path: Path, *, tabs: bool) -> pa.Table:
+@dataclass(frozen=True)
+class Dialect:
+    """How a text file is written: its separator, and which fields are missing."""
+
+    parse: csv.ParseOptions
+    missing: tuple[str, ...] = ()  # beside the usual spellings
+
+
+def read_text(path: Path, *, tabs: bool, missing: Sequence[str] = ()) -> pa.Table:
     """Read a text file; where `tabs`, a tab in the header is the separator whatever else is."""
     with unpacked(path) as file:
         content = file.read()
@@ -44,14 +58,14 @@ def read_text(path: Path, *, tabs: bool) -> pa.Table:
     check_utf8(path, content)
     content = content.removeprefix(MARK)
     check_header(path, content)
-    parse = parse_options(content, tabs=tabs)
-    for start, _, closed in quoted_fields(content, parse):
+    dialect = Dialect(parse_options(content, tabs=tabs), tuple(missing))
+    for start, _, closed in quoted_fields(content, dialect.parse):
         if not closed:
-            raise unclosed(path, content.count(b"\n", 0, start) + 1)
-    if not parse.ignore_empty_lines:
-        # A blank line is a hole of an only column, but around the table it means nothing.
-        content = content.strip(b"\r\n")
-    return inferred(path, content, parse, {})
+            raise unclosed(path, line_ends(content, start) + 1)
+    # A blank line is a hole of an only column, but around the table it means nothing.
+    text = content.lstrip(b"\r\n")
+    line = line_ends(content, len(content) - len(text)) + 1
+    return inferred(path, text.rstrip(b"\r\n"), dialect, {}, line=line)
 
 
 @contextlib.contextmanager
@@ -88,14 +102,23 @@ def check_utf8(path: Path, content: bytes, line: int = 1) -> None:
     try:
         content.decode("utf-8")
     except UnicodeDecodeError as error:
-        line += content.count(b"\n", 0, error.start)
+        line += line_ends(content, error.start)
         raise InputError(f"{path} is not UTF-8 in line {line}; save it as UTF-8.") from error
 
 
 def check_header(path: Path, content: bytes) -> None:
-    """Refuse what holds nothing."""
+    """Refuse what holds nothing, or no text."""
     if not content.strip():
         raise InputError(f"{path} is empty; a table needs at least a header.")
+    if b"\0" in _header(content):
+        raise InputError(f"{path} has null characters in its header, as no text has; save it anew.")
+
+
+def line_ends(content: bytes, end: int | None = None) -> int:
+    """Count the lines that end before a place, or in all, whatever ends them."""
+    stop = len(content) if end is None else end
+    both = content.count(b"\r\n", 0, stop)
+    return content.count(b"\n", 0, stop) + content.count(b"\r", 0, stop) - both
 
 
 def parse_options(content: bytes, *, tabs: bool) -> csv.ParseOptions:
@@ -127,30 +150,62 @@ def unclosed(path: Path, line: int) -> InputError:
 def inferred(
     path: Path,
     content: bytes,
-    parse: csv.ParseOptions,
+    dialect: Dialect,
     kinds: Mapping[str, pa.DataType],
     *,
-    before: int = 0,
+    line: int = 1,
 ) -> pa.Table:
     """Parse text and tell the types from it, but of the columns whose `kinds` are given.
 
-    Codes are text: 01234 and 0x10 are not the numbers 1234 and 16. In errors, `before` is the
-    number of records that were there before.
+    Codes are text: 01234 and 0x10 are not the numbers 1234 and 16, and no float64 is
+    9007199254740993. In errors, `line` is the number of the first line.
+
+    Raises
+    ------
+    InputError
+        As `parsed`, and where such a number is in a column that is given as floats.
     """
-    table = parsed(path, content, parse, kinds, before=before)
-    if not _LED_BY_ZERO.search(content):
+    table = parsed(path, content, dialect, kinds, line=line)
+    if len(set(table.column_names)) < table.num_columns:  # which is refused later
         return table
-    numbers = [
-        field.name for field in table.schema if _is_number(field.type) and field.name not in kinds
+    led_by_zero = _LED_BY_ZERO.search(content)
+    doubtful = [
+        field.name
+        for field, column in zip(table.schema, table.columns, strict=True)
+        if (led_by_zero and _is_number(field.type) and field.name not in kinds)
+        or (pa.types.is_floating(field.type) and _is_large(column))
     ]
-    distinct = len(set(table.column_names)) == table.num_columns
-    if not numbers or not distinct:  # names that are not distinct are refused later
+    if not doubtful:
         return table
-    texts = parsed(path, content, parse, dict.fromkeys(numbers, pa.string()), only=numbers)
-    for name, column in zip(numbers, texts.columns, strict=True):
-        if pc.any(pc.match_substring_regex(column, r"^\s*0[\dxX]")).as_py():
+    texts = parsed(path, content, dialect, dict.fromkeys(doubtful, pa.string()), only=doubtful)
+    for name, column in zip(doubtful, texts.columns, strict=True):
+        lost = _lost_in_floats(column)
+        if lost and name in kinds:
+            raise InputError(
+                f"{path} has {lost} in column {name!r}, a whole number that float64 does not "
+                "hold; round it, or leave the field empty."
+            )
+        if lost or pc.any(pc.match_substring_regex(column, r"^\s*0[\dxX]")).as_py():
             table = table.set_column(table.column_names.index(name), name, column)
     return table
+
+
+def is_lost_in_floats(column: Any) -> bool:
+    """Say whether float64 does not hold a number of a column of whole numbers."""
+    return _is_large(column) and bool(_lost_in_floats(column.cast(pa.string())))
+
+
+def _is_large(column: Any) -> bool:
+    """Say whether numbers are so large that float64 does not hold all whole ones among them."""
+    ends = pc.min_max(column).as_py().values()
+    return any(end is not None and abs(end) >= 2**53 for end in ends)
+
+
+def _lost_in_floats(texts: Any) -> str:
+    """Give the first text that is a whole number and no float64, or an empty one."""
+    whole = texts.filter(pc.match_substring_regex(texts, r"^\s*[-+]?\d{16,}\s*$"))
+    lost = (text for text in whole.unique().to_pylist() if Decimal(text) != Decimal(float(text)))
+    return next(lost, "").strip()
 
 
 def write_text(table: pa.Table, file: Any, *, tabs: bool, header: bool = True) -> None:
@@ -163,6 +218,14 @@ def write_text(table: pa.Table, file: Any, *, tabs: bool, header: bool = True) -
         delimiter="\t" if tabs else ",", quoting_style="needed", include_header=header
     )
     csv.write_csv(table, file, options)
+
+
+def check_text_format(schema: pa.Schema) -> None:
+    """Let pyarrow refuse columns that it cannot write as text, and refuse bytes, which are none."""
+    csv.CSVWriter(io.BytesIO(), schema).close()
+    for field in schema:
+        if pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type):
+            raise pa.ArrowInvalid("bytes are no text")
 
 
 @contextlib.contextmanager
@@ -189,42 +252,60 @@ def _bytes(content: bytes) -> list[bytes]:
 def parsed(
     path: Path,
     content: bytes,
-    parse: csv.ParseOptions,
+    dialect: Dialect,
     kinds: Mapping[str, pa.DataType],
     *,
-    before: int = 0,
+    line: int = 1,
     only: Sequence[str] = (),
+    verbatim: bool = False,
 ) -> pa.Table:
     """Parse text with a header, or `only` some of its columns.
+
+    Where `verbatim`, fields are missing if there is nothing at all in them. In errors, `line` is
+    the number of the first line.
 
     Raises
     ------
     InputError
-        Naming the record, or the column whose kind does not hold a field.
+        Naming the line, or the column whose kind does not hold a field.
     """
     if not content.endswith((b"\r", b"\n")):
         content += b"\n"  # or pyarrow finds no header in a file that is nothing else
     try:
         return csv.read_csv(
             pa.BufferReader(content),
-            # With more than one thread pyarrow does not know the line of an error.
+            # With more than one thread pyarrow does not know the record of an error.
             csv.ReadOptions(use_threads=False, block_size=LONGEST_LINE),
-            parse,
+            dialect.parse,
             csv.ConvertOptions(
-                null_values=_MISSING,
+                null_values=[""] if verbatim else [*_MISSING, *dialect.missing],
                 strings_can_be_null=True,
+                quoted_strings_can_be_null=not verbatim,
                 column_types=kinds,
                 include_columns=only,
             ),
         )
     except pa.ArrowException as error:
         found = re.search(r"Row #(\d+): (.*)", str(error))
-        where = f" in line {int(found[1]) + before}: {found[2]}" if found else f": {error}"
+        where = f": {error}"
+        if found:
+            before = _lines_before(content, dialect.parse, int(found[1]))
+            where = f" in line {line + before}: {found[2]}"
         column = re.search(r"column #(\d+): Row", str(error))
         if column:
-            names = parsed(path, content, parse, {}).column_names
+            names = parsed(path, content, dialect, {}).column_names
             where = f" in column {names[int(column[1])]!r}{where}"
         raise InputError(f"{path} cannot be read as CSV{first_line(Exception(where))}") from error
+
+
+def _lines_before(content: bytes, parse: csv.ParseOptions, record: int) -> int:
+    """Count the lines before a record; the header is record 1."""
+    bare = bytearray(content)
+    for start, end, _ in quoted_fields(content, parse):
+        bare[start:end] = bytes(end - start)  # where a line end ends no record
+    one = rb"[^\r\n]+" if parse.ignore_empty_lines else rb"[^\r\n]*(?:\r\n?|\n)"
+    starts = [found.start() for found in re.finditer(one, bare)]
+    return line_ends(content, starts[record - 1])
 
 
 def _is_number(kind: pa.DataType) -> bool:

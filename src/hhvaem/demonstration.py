@@ -8,7 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Bool, Float
+from scipy.stats import binom
 
+from hhvaem.containers import some
 from hhvaem.encoding import TableMask, TableValues
 from hhvaem.estimators import Imputer, Regressor
 from hhvaem.example import clinic
@@ -115,6 +117,27 @@ def demonstrate(tell: Callable[[str], None] = lambda _: None, *, verbose: int = 
         _prediction(table, rng, verbose),
         time.perf_counter() - started,
     )  # fmt: skip
+
+
+def on_errors(found: Demonstration) -> str:
+    """Say why a column can be filled no better than by its mean, and which ones are."""
+    same = [score.column.name for score in found.scores if score.error >= score.error_of_mean]
+    return (
+        f"A column can be filled no better than by its mean or mode (here {some(same) or 'none'}): "
+        "where the others say little about it, chance decides in so few cells, and a whole number "
+        "is filled with a whole one, which costs small counts more than a mean with decimals."
+    )
+
+
+def on_coverage(found: Demonstration) -> str:
+    """Say how far from their level the shares inside intervals can be expected to be."""
+    cells = [score.cells for score in found.scores if score.column.kind not in LEVELLED]
+    low, up = (binom.ppf(share, min(cells), LEVEL) / min(cells) for share in (0.025, 0.975))
+    return (
+        f"With {min(cells)} to {max(cells)} hidden cells in a column, anything from {low:.0%} to "
+        f"{up:.0%} is what chance makes of {LEVEL:.0%}; intervals of small counts end at whole "
+        "numbers and hold more."
+    )
 
 
 def _without(table: pa.Table, hidden: TableMask) -> pa.Table:

@@ -55,12 +55,10 @@ class Encoding:
                 cell, far = law.warp.cell(x), law.warp.farthest
                 # A value beyond all reason is as far out as can be seen, and so is an interval's
                 # nearer end: networks know nothing of what is farther out.
-                low = np.clip(np.minimum(cell.low, far), -EDGE, EDGE)
-                high = np.clip(np.maximum(cell.high, -far), -EDGE, EDGE)
-                point = np.clip(law.warp.latent(x), -far, far)
                 single = cell.low == cell.high
-                low, high = np.where(single, point, low), np.where(single, point, high)
-                cells[:, seen, j] = low, high, point
+                low = np.clip(cell.low, np.where(single, -far, -EDGE), far)
+                high = np.clip(cell.high, -far, np.where(single, far, EDGE))
+                cells[:, seen, j] = low, high, np.clip(law.warp.latent(x), -far, far)
             else:
                 cells[:, seen, j] = x
         return Cells(*map(jnp.asarray, cells))

@@ -19,6 +19,8 @@ from hhvaem.errors import InputError
 from hhvaem.schema import LEVELLED, Column
 from hhvaem.scored import (
     check_cells,
+    check_level,
+    check_overflow,
     check_some,
     checked_table,
     draws_and_truth,
@@ -66,11 +68,14 @@ def crps(draws: ArrayLike, truth: ArrayLike) -> Cells:
     array([0., 3.])
     """
     x, y = draws_of_cells(draws, truth)
-    away = np.sort(x - y, axis=0)
-    count = len(away)
+    count = len(x)
     # The i-th smallest is the larger one of i pairs, and the smaller one of all its others.
     larger = 2.0 * np.arange(count) - (count - 1)
-    return np.abs(away).mean(0) - larger @ away / (count * (count - 1))
+    with np.errstate(over="ignore", invalid="ignore"):
+        away = np.sort(x - y, axis=0)
+        scores = np.abs(away).mean(0) - larger @ away / (count * (count - 1))
+    check_overflow(scores)
+    return scores
 
 
 def brier(draws: ArrayLike, truth: ArrayLike) -> Cells:
@@ -156,9 +161,12 @@ def energy_score(
         )
     scores = np.full(len(y), np.nan)
     # Row by row: the distances between all draws of all rows would not fit into memory.
-    for row in np.flatnonzero(at.any(1)):
-        away = x[:, row][:, at[row]] - y[row, at[row]]
-        scores[row] = np.linalg.norm(away, axis=1).mean() - pdist(away).mean() / 2
+    rows = np.flatnonzero(at.any(1))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for row in rows:
+            away = x[:, row][:, at[row]] - y[row, at[row]]
+            scores[row] = np.linalg.norm(away, axis=1).mean() - pdist(away).mean() / 2
+    check_overflow(scores[rows])
     return scores
 
 
@@ -186,7 +194,8 @@ def pit(draws: ArrayLike, truth: ArrayLike, rng: np.random.Generator) -> Cells:
     Raises
     ------
     InputError
-        Where shapes do not fit together, a number is not finite, or there are fewer than two draws.
+        Where shapes do not fit together, a number is not finite, there are fewer than two draws, or
+        `rng` is no generator.
 
     Examples
     --------
@@ -195,6 +204,8 @@ def pit(draws: ArrayLike, truth: ArrayLike, rng: np.random.Generator) -> Cells:
     (True, True)
     """
     low, high = _pit_ends(*draws_of_cells(draws, truth))
+    if not isinstance(rng, np.random.Generator):
+        raise InputError(f"rng={rng!r} is no generator; give numpy.random.default_rng(seed).")
     return low + (high - low) * rng.random(low.shape)
 
 
@@ -204,17 +215,23 @@ def coverage(pit: ArrayLike, level: float) -> float:
     Raises
     ------
     InputError
-        Where the level is not between 0 and 1, or there is no cell.
+        Where the level is not between 0 and 1, there is no cell, or a place is not from 0 to 1.
 
     Examples
     --------
     >>> coverage([0.02, 0.3, 0.5, 0.9], level=0.9)
     0.75
     """
-    if not 0 < level < 1:
-        raise InputError(f"level={level!r} must lie between 0 and 1.")
+    check_level(level)
     places = numbers("pit", pit, axes=1)
     check_some(places)
+    legal = (places >= 0) & (places <= 1)
+    if not legal.all():
+        cell = int(np.argmin(legal))
+        raise InputError(
+            f"`pit` is {places[cell]:g} in cell {cell} (counted from 0); give what `pit` returns, "
+            "from 0 to 1."
+        )
     return float((np.abs(places - 0.5) < level / 2).mean())
 
 
@@ -379,7 +396,10 @@ def rmse(prediction: ArrayLike, truth: ArrayLike) -> float:
     1.7320508075688772
     """
     guess, y = predictions(prediction, truth)
-    return float(np.sqrt(np.mean((guess - y) ** 2)))
+    with np.errstate(over="ignore"):
+        error = np.sqrt(np.mean((guess - y) ** 2))
+    check_overflow(error)
+    return float(error)
 
 
 def accuracy(prediction: ArrayLike, truth: ArrayLike) -> float:

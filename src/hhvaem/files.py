@@ -1,6 +1,7 @@
 """Tables in files: CSV, Parquet and Feather by suffix."""
 
 import contextlib
+import io
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,27 +12,30 @@ import pyarrow as pa
 from pyarrow import feather, parquet
 
 from hhvaem.atomic import replacing
-from hhvaem.containers import columns_of, repeated
-from hhvaem.delimited import first_line, packed, read_text, write_text
+from hhvaem.containers import columns_of, repeated, shown
+from hhvaem.delimited import check_text_format, first_line, packed, read_text, write_text
 from hhvaem.errors import InputError
-from hhvaem.reading import as_arrow, dtype_of, way_out
+from hhvaem.reading import as_arrow, dtype_of, way_out, without_views
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
 SUFFIXES = (*TEXT_SUFFIXES, ".parquet", ".feather", ".arrow")
 
 
-def read_table(path: str | os.PathLike[str]) -> pa.Table:
+def read_table(path: str | os.PathLike[str], missing: Sequence[str] = ()) -> pa.Table:
     r"""Read a table from a file.
 
     In text files the separator is the most frequent of comma, semicolon, tab and bar in the
     header line, in a .tsv file the tab if it is there; empty fields and the usual spellings of
     NA are missing in all columns. Where the header has one field, so is a blank line. A column
-    with a field such as 01234 or 0x10 is text.
+    with a field such as 01234 or 0x10 is text, and so is one of decimals with a whole number that
+    float64 does not hold, such as 9007199254740993.
 
     Parameters
     ----------
     path
         A .csv, .tsv or .txt file (also with .gz), .parquet, .feather or .arrow file.
+    missing
+        More texts that are missing where a field of a text file is just that, as in ["?"].
 
     Returns
     -------
@@ -40,7 +44,8 @@ def read_table(path: str | os.PathLike[str]) -> pa.Table:
     Raises
     ------
     InputError
-        Where the file cannot be read as what its suffix says.
+        Where the file cannot be read as what its suffix says, or has no fields of text that
+        could be `missing`.
 
     Examples
     --------
@@ -51,11 +56,14 @@ def read_table(path: str | os.PathLike[str]) -> pa.Table:
     ...     read_table(path).to_pylist()
     [{'age': 31, 'city': 'Rome'}, {'age': None, 'city': 'Oslo'}]
     """
-    path = Path(path)
+    path = as_path(path)
     with told(path, "read"):
         suffix = suffix_to_read(path)
-        text = suffix in TEXT_SUFFIXES
-        table = read_text(path, tabs=suffix == ".tsv") if text else _read_binary(path, suffix)
+        check_missing(path, suffix, missing)
+        if suffix in TEXT_SUFFIXES:
+            table = read_text(path, tabs=suffix == ".tsv", missing=missing)
+        else:
+            table = without_views(_read_binary(path, suffix))
     check_names(path, table.column_names)
     return table
 
@@ -90,10 +98,11 @@ def write_table(table: Any, path: str | os.PathLike[str]) -> None:
     ...     read_table(path).to_pylist()
     [{'age': 31}, {'age': None}]
     """
-    path = Path(path)
+    path = as_path(path)
     with told(path, "written"):
         suffix, place = suffix_and_place(path)
         whole = whole_table(table)
+        check_format(path, suffix, whole.schema)
         with replacing(place) as file:
             if suffix in TEXT_SUFFIXES:
                 with packed(file, path) as text:
@@ -102,6 +111,20 @@ def write_table(table: Any, path: str | os.PathLike[str]) -> None:
                 parquet.write_table(whole, file)
             else:
                 feather.write_feather(whole, file)
+
+
+def as_path(path: Any) -> Path:
+    """Give the path of a file.
+
+    Raises
+    ------
+    InputError
+        Where it is none.
+    """
+    name = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if not isinstance(name, str):
+        raise InputError(f"{shown(path)} is no path of a file; give a text or a pathlib.Path.")
+    return Path(name)
 
 
 @contextlib.contextmanager
@@ -137,6 +160,11 @@ def suffix_to_read(path: Path) -> str:
     suffix = _suffix(path)
     if not path.exists():
         raise InputError(f"{path} does not exist.")
+    if not path.is_file():
+        raise InputError(
+            f"{path} is a pipe or a device, but tables are read more than once; copy what it "
+            "gives to a file."
+        )
     if path.stat().st_size == 0:
         raise InputError(f"{path} is empty; a table needs at least a header.")
     return suffix
@@ -168,6 +196,53 @@ def check_names(path: Path, names: Sequence[str]) -> None:
     twice = repeated(names)
     if twice:
         raise InputError(f"{path} has more than one column named {twice}; rename them apart.")
+
+
+def check_missing(path: Path, suffix: str, missing: Any) -> None:
+    """Refuse texts to be taken for holes that are none, or where a file has no fields of text.
+
+    Raises
+    ------
+    InputError
+        Saying which.
+    """
+    several = isinstance(missing, Sequence) and not isinstance(missing, str)
+    if not several or not all(isinstance(text, str) for text in missing):
+        raise InputError(f"`missing` must be a list of texts, as in ['?'], not {shown(missing)}.")
+    if missing and suffix not in TEXT_SUFFIXES:
+        raise InputError(
+            f"{path} is no text file, of which alone one can say that {shown(missing[0])} means "
+            "a missing value; make these cells null."
+        )
+
+
+def check_format(path: Path, suffix: str, schema: pa.Schema) -> None:
+    """Refuse columns that the format of a file cannot hold.
+
+    Raises
+    ------
+    InputError
+        Naming the first of them.
+    """
+    if _can_hold(suffix, schema):
+        return
+    field = next(field for field in schema if not _can_hold(suffix, pa.schema([field])))
+    other = ".parquet" if suffix in TEXT_SUFFIXES else ".feather"
+    raise InputError(
+        f"Column {field.name!r} of dtype {field.type} cannot be written to {path}; "
+        f"{way_out(field.type)}, or write a {other} file."
+    )
+
+
+def _can_hold(suffix: str, schema: pa.Schema) -> bool:
+    try:
+        if suffix in TEXT_SUFFIXES:
+            check_text_format(schema)
+        elif suffix == ".parquet":
+            parquet.ParquetWriter(io.BytesIO(), schema).close()
+    except pa.ArrowException:
+        return False
+    return True
 
 
 def _suffix(path: Path) -> str:
@@ -202,7 +277,7 @@ def whole_table(table: Any) -> pa.Table:
     """
     columns = columns_of(table)
     if isinstance(table, pa.Table):
-        return table
+        return without_views(table)
     if not nwd.is_pandas_dataframe(table):
         return pa.table({name: _column(name, data) for name, data in columns})
     try:

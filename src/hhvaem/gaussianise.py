@@ -38,8 +38,8 @@ class Gaussianising(Warp):
 
     @property
     def farthest(self) -> float:
-        # No value that the map was fitted to is farther out.
-        return OUTERMOST
+        # No value that the map was fitted to is farther out: its last knots are beyond by one.
+        return OUTERMOST + 1.0
 
     def latent(self, x: Array) -> Array:
         cell = self.cell(x)

@@ -15,11 +15,21 @@ from hhvaem.schema import KINDS, LEVELLED, Column, Kind, Level, Schema, Storage
 FEW_LEVELS = 20
 MANY_LEVELS = 256
 SHORTEST_ROW_NUMBER = 20
+FEWEST_SENTINELS = 3
 EXACT = 2.0**53  # whole numbers below are exact in float64
 
 _MARKERS = frozenset(
     {"", "na", "n/a", "nan", "null", "none", "?", "-", "missing", "unknown"},
 )
+# Farther from others than this, in units of their range, any number is conspicuous.
+_VERY_FAR = 100
+# Also grouped by thousands, and per cent; with a zero before other digits it is a code.
+_NUMBER = re.compile(
+    r"[-+]?(?!0\d)(?:\d+[.,]?\d*|[.,]\d+|\d{1,3}([.,' \u00a0\u202f])\d{3}(?:\1\d{3})*(?:[.,]\d+)?)"
+    r"(?:[eE][-+]?\d+)?\s*%?"
+)
+# As they are written by hand, with or without a time of day.
+_DATE = re.compile(r"(\d{1,2})[/.-](\d{1,2})[/.-](\d{4})(?:,? \d{1,2}:\d{2}(?::\d{2})?)?")
 # In microseconds, from a day down.
 _TIME_STEPS = (864e8, 36e8, 6e7, 1e6, 1e3, 1.0)
 
@@ -244,7 +254,10 @@ def _level_objection(observed: _Observed, kind: Kind) -> str | None:
         )
     unranked = reading.storage == "text" or reading.categories is not None
     if kind == "ordinal" and unranked and reading.order == "none":
-        return "its levels have no order; make it an ordered category (in polars an Enum)"
+        return (
+            "its levels have no order; make it an ordered category (in polars an Enum; on the "
+            "command line: --kind COLUMN=ordinal:FIRST,SECOND,...)"
+        )
     return None
 
 
@@ -277,12 +290,22 @@ def _is_marker(text: str) -> bool:
 
 
 def _is_number(text: str) -> bool:
-    return bool(re.fullmatch(r"\s*[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?\s*", text))
+    return bool(_NUMBER.fullmatch(text.strip()))
 
 
 def _is_date(text: str) -> bool:
+    found = _DATE.fullmatch(text.strip())
+    if found:
+        day, month, year = map(int, found.groups())
+        # Which of the two comes first is its owner's to know.
+        return any(_is_iso(f"{year:04}-{m:02}-{d:02}") for d, m in ((day, month), (month, day)))
+    # Digits alone are a code or a number.
+    return not text.strip().isdigit() and _is_iso(text.strip())
+
+
+def _is_iso(text: str) -> bool:
     try:
-        dt.datetime.fromisoformat(text.strip())
+        dt.datetime.fromisoformat(text)
     except ValueError:
         return False
     return True
@@ -292,8 +315,7 @@ def _level_note(observed: _Observed) -> str:
     notes = []
     markers = sorted(text for text in observed.reading.texts if _is_marker(text))
     if markers:
-        shown = ", ".join(map(repr, markers))
-        notes.append(f"{shown} often marks a missing value; if so, make it one")
+        notes.append(_marker_note(", ".join(map(repr, markers))))
     family = _reads_as(observed)
     if family:
         notes.append(f"its texts read as {family}; if they are, convert it to {family}")
@@ -305,6 +327,13 @@ def _level_note(observed: _Observed) -> str:
     return "; ".join(notes)
 
 
+def _marker_note(shown: str) -> str:
+    return (
+        f"{shown} often marks a missing value; if so, make it missing (on the command line: "
+        "--missing)"
+    )
+
+
 def _number_note(observed: _Observed) -> str:
     consecutive = (
         observed.reading.storage == "integer"
@@ -312,6 +341,27 @@ def _number_note(observed: _Observed) -> str:
         and observed.counts.max() == 1
         and (np.diff(observed.distinct) == 1).all()
     )
-    if not consecutive:
-        return ""
-    return f"looks like a row number; kinds={{{observed.name!r}: 'ignored'}} leaves it out"
+    if consecutive:
+        return f"looks like a row number; kinds={{{observed.name!r}: 'ignored'}} leaves it out"
+    return "" if FAMILY[observed.reading.storage] == "dates" else _sentinel_note(observed)
+
+
+def _sentinel_note(observed: _Observed) -> str:
+    """Name the least and the greatest number where they look like marks of missing values."""
+    distinct, counts = observed.distinct, observed.counts
+    found = [
+        f"{distinct[end]:.15g}"
+        for end, others in ((0, distinct[1:]), (-1, distinct[:-1]))
+        if counts[end] >= FEWEST_SENTINELS and _is_sentinel(distinct[end], others)
+    ]
+    return _marker_note(" and ".join(found) + ", apart from all others,") if found else ""
+
+
+def _is_sentinel(value: float, others: np.ndarray) -> bool:
+    """Tell whether a number is apart from the others and looks like -999, or very far from them."""
+    gap, reach = np.abs(others - value).min(), np.ptp(others)
+    lone = value < 0 <= others.min()
+    nines = bool(re.fullmatch(r"-?9{2,}(\.9+)?", f"{value:.15g}"))
+    # Zeros are amounts of nothing.
+    very_far = value != 0 and reach > 0 and gap > _VERY_FAR * reach
+    return bool((lone and nines) or ((lone or nines) and gap > reach > 0) or very_far)

@@ -1,6 +1,6 @@
 """Pool what several completed tables say into one answer: Rubin's rules."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,7 +10,9 @@ from jaxtyping import Float64
 from scipy import stats
 
 from hhvaem.checks import check_count
+from hhvaem.containers import some
 from hhvaem.errors import InputError
+from hhvaem.scored import array_of_numbers, check_level
 
 # One number for each statistic; a plain number where a single one was pooled.
 Statistics = np.float64 | Float64[np.ndarray, " statistics"]
@@ -82,7 +84,7 @@ class Pooled:
     @property
     def p_value(self) -> Statistics:
         """Two-sided p value of the hypothesis that the truth is 0."""
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             tail: Any = stats.t.sf(np.abs(self.estimate / self.standard_error), self.dof)
         return 2 * tail
 
@@ -95,9 +97,9 @@ class Pooled:
         >>> print(f"{low:.2f} to {high:.2f}")
         6.09 to 13.91
         """
-        if not 0 < level < 1:
-            raise InputError(f"level={level!r} must lie between 0 and 1.")
-        reach = stats.t.ppf((1 + level) / 2, self.dof) * self.standard_error
+        check_level(level)
+        # Not by (1 + level) / 2, which is 1 for a level close to 1.
+        reach = stats.t.isf((1 - level) / 2, self.dof) * self.standard_error
         return self.estimate - reach, self.estimate + reach
 
     def to_table(self, level: float = 0.95) -> pa.Table:
@@ -165,7 +167,8 @@ def pool(
         What each of M completed tables gives, [M], or [M, k] for k statistics.
     variances
         The squared standard error of each estimate, of the same shape, or the covariances of
-        the statistics, [M, k, k].
+        the statistics, [M, k, k]. Where these and the estimates have labels (pandas), they must be
+        the same in the same order.
     nested
         Whether N tables were drawn from each of M imputation models (the members of an
         ensemble). `estimates` and `variances` then start with [M, N] instead of [M].
@@ -184,8 +187,9 @@ def pool(
     Raises
     ------
     InputError
-        Where there are too few imputations, shapes do not fit together, a number is not finite,
-        a variance is negative, covariances are not symmetric, or there are no degrees of freedom.
+        Where there are too few imputations, shapes or labels do not fit together, a number is
+        masked, not real or not finite, a variance is negative, covariances are not symmetric, there
+        are no degrees of freedom, or the total variance is too large or small for a number.
 
     Notes
     -----
@@ -206,8 +210,9 @@ def pool(
           estimate  std. error  2.5 %  97.5 %    p value    dof     fmi
     dose        10       2.309      5      15  0.0008561  12.73  0.3454
     """
-    q = _numbers("`estimates`", estimates)
-    u = _numbers("`variances`", variances)
+    q = array_of_numbers("`estimates`", estimates)
+    u = array_of_numbers("`variances`", variances)
+    _check_labels(estimates, variances)
     lead = 2 if nested else 1
     _check_shapes(q, u, lead)
     shape, full = q.shape[lead:], u.ndim > q.ndim
@@ -225,16 +230,19 @@ def pool(
         return part.diagonal() if full else part
 
     count = q.shape[0]
-    means = q.mean(1) if nested else q
-    estimate, within = means.mean(0), u.mean(tuple(range(lead)))
-    between, draws = spread(means - means.mean(0), count - 1), None
-    added = [((1 + 1 / count) * between, count - 1)]
-    if nested:
-        freedom = count * (q.shape[1] - 1)
-        draws = spread(q - means[:, None], freedom)
-        added.append(((1 - 1 / q.shape[1]) * draws, freedom))
-    total = within + sum(part for part, _ in added)
+    # What leaves the range of numbers here is refused below.
+    with np.errstate(over="ignore", invalid="ignore"):
+        means = q.mean(1) if nested else q
+        estimate, within = means.mean(0), u.mean(tuple(range(lead)))
+        between, draws = spread(means - means.mean(0), count - 1), None
+        added = [((1 + 1 / count) * between, count - 1)]
+        if nested:
+            freedom = count * (q.shape[1] - 1)
+            draws = spread(q - means[:, None], freedom)
+            added.append(((1 - 1 / q.shape[1]) * draws, freedom))
+        total = within + sum(part for part, _ in added)
     variance = diagonal(total)
+    _check_range(q, total, variance, named)
     shares = [_share(diagonal(part), variance, 0.0) for part, _ in added]
     observed = _share(diagonal(within), variance, 1.0)
     _check_observed(observed, dof, named)
@@ -276,7 +284,8 @@ def pool_fit(
     fit_function
         Takes a completed table and returns what it says: a fitted statsmodels result; or a tuple
         (estimate, variance) or (estimate, variance, degrees of freedom), of numbers or as for
-        `pool`; or a mapping of names to such tuples of numbers.
+        `pool`; or a mapping of names to such tuples of numbers. Parts with labels (a pandas Series,
+        or a DataFrame of covariances) are put into the order of the estimates.
     draws
         How many completed tables; with several members a multiple of their number, or less than
         it, which leaves some members out.
@@ -291,7 +300,7 @@ def pool_fit(
     ------
     InputError
         Where `draws` does not fit the members, where `fit_function` returns something else or
-        no variances, or where the fits do not have the same statistics.
+        no variances, or where the fits or the parts of one do not have the same statistics.
 
     Examples
     --------
@@ -304,6 +313,15 @@ def pool_fit(
     array([0.625])
     """
     check_count("draws", draws, 2)
+    if not callable(getattr(imputer, "sample", None)):
+        raise InputError(
+            f"`imputer` is a {type(imputer).__name__} without `sample`; give a fitted Imputer."
+        )
+    if not callable(fit_function):
+        raise InputError(
+            f"`fit_function` is a {type(fit_function).__name__}; give a function of a completed "
+            "table."
+        )
     members = getattr(imputer, "members_", 1)
     nested = 1 < members < draws
     if nested and draws % members:
@@ -314,13 +332,18 @@ def pool_fit(
         )
     completed = imputer.sample(table, draws=draws)
     fits = [_read_fit(i, fit_function(one)) for i, one in enumerate(completed)]
-    first = _described(fits[0])
+    if len(fits) != draws:
+        raise InputError(
+            f"The imputer gave {len(fits)} completed tables for draws={draws}; let its `sample` "
+            "return as many as asked for."
+        )
     for i, fit in enumerate(fits):
-        if _described(fit) != first:
-            raise InputError(
-                f"The fit to draw {i} has {_described(fit)}, and that to draw 0 {first}; let "
-                "`fit_function` estimate the same in every draw."
-            )
+        for here, first in zip(_described(fit), _described(fits[0]), strict=True):
+            if here != first:
+                raise InputError(
+                    f"The fit to draw {i} has {here}, and that to draw 0 {first}; let "
+                    "`fit_function` estimate the same in every draw."
+                )
 
     def by_member(parts: Sequence[np.ndarray]) -> np.ndarray:
         stacked = np.stack(parts)
@@ -359,21 +382,51 @@ def _read_fit(draw: int, fit: Any) -> _Fit:
         )
     else:
         values = _parts(draw, fit, "")
-    # A list's `index` is a method.
-    index = getattr(values[0], "index", None)
-    names = None if index is None or callable(index) else tuple(map(str, index))
-    estimate, variance, dof = (_numbers(f"What the fit to draw {draw} gives", x) for x in values)
+    what = f"What the fit to draw {draw} gives"
+    estimate, variance, dof = (array_of_numbers(what, x) for x in values)
     if estimate.ndim > 1:
         raise InputError(
             f"The fit to draw {draw} has estimates of shape {estimate.shape}; return a flat array "
             "of them with their variances, or a mapping of names to (estimate, variance)."
         )
+    labels = _labels(values[0], "index")
+    if labels is not None:
+        variance, dof = (
+            _in_order(draw, labels, of, part)
+            for of, part in zip(values[1:], (variance, dof), strict=True)
+        )
+    names = None if labels is None else tuple(map(str, labels))
     return _Fit(names, estimate, variance, dof)
+
+
+def _labels(values: Any, axis: str) -> list[Any] | None:
+    """Give the labels that pandas has for an axis; positions are none."""
+    # A list's `index` is a method.
+    index = getattr(values, axis, None)
+    if index is None or callable(index) or not hasattr(values, "index"):
+        return None
+    labels = list(index)
+    return None if labels == list(range(len(labels))) else labels
+
+
+def _in_order(draw: int, labels: list[Any], values: Any, numbers: np.ndarray) -> np.ndarray:
+    """Put what has labels of its own into the order of the estimates."""
+    for axis, name in enumerate(("index", "columns")[: numbers.ndim]):
+        own = _labels(values, name)
+        if own is None or own == labels:
+            continue
+        if len(set(own)) != len(own) or set(own) != set(labels):
+            raise InputError(
+                f"The fit to draw {draw} has estimates of {_shown(labels)} and variances or "
+                f"degrees of freedom of {_shown(own)}; return them for the same statistics."
+            )
+        numbers = np.take(numbers, [own.index(label) for label in labels], axis)
+    return numbers
 
 
 def _entry(draw: int, name: Any, value: Any) -> list[float]:
     what = f"What `fit_function` returned for {name!r} on draw {draw}"
-    numbers = [_numbers(what, part) for part in _parts(draw, value, f" for {name!r}")]
+    numbers = [array_of_numbers(what, part) for part in _parts(draw, value, f" for {name!r}")]
     if any(number.ndim for number in numbers):
         raise InputError(f"{what} has more than one number; give each a name of its own.")
     return [float(number) for number in numbers]
@@ -390,17 +443,43 @@ def _parts(draw: int, value: Any, of: str) -> tuple[Any, Any, Any]:
     return (*value, np.inf) if len(value) == 2 else value
 
 
-def _described(fit: _Fit) -> str:
-    if fit.names is not None:
-        return f"the statistics {', '.join(fit.names)}"
-    return f"estimates of shape {fit.estimate.shape} with variances of {fit.variance.shape}"
+def _described(fit: _Fit) -> tuple[str, ...]:
+    return (
+        "no names" if fit.names is None else f"the statistics {', '.join(fit.names)}",
+        f"estimates of shape {fit.estimate.shape} with variances of {fit.variance.shape}",
+        f"degrees of freedom of shape {fit.dof.shape}",
+    )
 
 
-def _numbers(what: str, values: Any) -> Float64[np.ndarray, "..."]:
-    try:
-        return np.asarray(values, np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"{what} must be a number or a regular array of numbers.") from None
+def _check_labels(estimates: Any, variances: Any) -> None:
+    """Refuse rows of statistics that stand in another order than the first of the estimates."""
+    found = [
+        (name, labels)
+        for name, values in (("estimates", estimates), ("variances", variances))
+        for labels in _labels_of_rows(values)
+    ]
+    for name, labels in found:
+        if labels != found[0][1]:
+            raise InputError(
+                f"`{name}` has rows labelled {_shown(labels)}, and others are labelled "
+                f"{_shown(found[0][1])}; give all in one order."
+            )
+
+
+def _labels_of_rows(values: Any) -> Iterator[list[Any]]:
+    if isinstance(values, list | tuple):
+        for row in values:
+            yield from _labels_of_rows(row)
+    rows, columns = _labels(values, "index"), _labels(values, "columns")
+    if columns is not None:
+        yield columns
+    # A frame's rows are imputations, unless they are the statistics again.
+    if rows is not None and (not hasattr(values, "columns") or set(rows) == set(columns or ())):
+        yield rows
+
+
+def _shown(labels: list[Any]) -> str:
+    return some(list(map(repr, labels)))
 
 
 def _check_shapes(estimates: np.ndarray, variances: np.ndarray, lead: int) -> None:
@@ -428,15 +507,19 @@ def _check_shapes(estimates: np.ndarray, variances: np.ndarray, lead: int) -> No
 def _checked_names(names: Sequence[str] | None, count: int) -> tuple[str, ...]:
     if names is None:
         return tuple(map(str, range(count)))
-    if len(names) != count:
-        raise InputError(f"There are {len(names)} names for {count} statistics; give one for each.")
-    return tuple(map(str, names))
+    # A text would make a tuple of its letters.
+    if isinstance(names, str | bytes) or not isinstance(names, Iterable):
+        raise InputError(f"names={names!r} is no list of names; give one for each statistic.")
+    found = tuple(map(str, names))
+    if len(found) != count:
+        raise InputError(f"There are {len(found)} names for {count} statistics; give one for each.")
+    return found
 
 
 def _checked_dof(
     dof: Any, shape: tuple[int, ...], names: tuple[str, ...]
 ) -> Float64[np.ndarray, " statistics"]:
-    numbers = _numbers("`dof_complete`", np.inf if dof is None else dof)
+    numbers = array_of_numbers("`dof_complete`", np.inf if dof is None else dof)
     if numbers.shape not in ((), shape):
         raise InputError(
             f"`dof_complete` has shape {numbers.shape}; give one number, or one for each of the "
@@ -461,7 +544,7 @@ def _check_cells(estimates: np.ndarray, variances: np.ndarray, names: tuple[str,
     why = "variances are squared standard errors"
     _refuse(diagonal < 0, "`variances`", diagonal, estimates.ndim, names, why)
     if full:
-        size = np.sqrt(diagonal[..., None] * diagonal[..., None, :])
+        size = np.sqrt(diagonal)[..., None] * np.sqrt(diagonal)[..., None, :]
         skew = np.abs(variances - variances.swapaxes(-1, -2)) > _ASYMMETRY * size
         why = "covariances are the same both ways"
         _refuse(skew, "`variances`", variances, estimates.ndim, names, why)
@@ -484,6 +567,20 @@ def _refuse(
         f"{what} has {numbers[place]:g} for {of} in {'member' if lead == 3 else 'imputation'} {at} "
         f"(counted from 0); {why}."
     )
+
+
+def _check_range(
+    estimates: np.ndarray, total: np.ndarray, variance: np.ndarray, names: tuple[str, ...]
+) -> None:
+    flat = estimates.reshape(-1, len(names))
+    # Variances are squares: they overflow, or vanish where estimates still differ.
+    finite = np.isfinite(total).all(0) if total.ndim > 1 else np.isfinite(variance)
+    wrong = ~finite | ((variance == 0) & (flat.min(0) < flat.max(0)))
+    if wrong.any():
+        raise InputError(
+            f"The variance of {names[int(wrong.argmax())]!r} is too large or too small for a "
+            "number; give its estimates in another unit."
+        )
 
 
 def _share(part: np.ndarray, total: np.ndarray, otherwise: float) -> np.ndarray:

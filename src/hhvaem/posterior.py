@@ -183,25 +183,37 @@ def evidence(
     """
 
     def one(model: Model, sampler: Tuned, row: Row, key: PRNGKeyArray) -> annealing.Estimate:
-        seen = model.see(row)
-        density, _ = whitened(model, seen, partial(_log_joint_of_cells, model, seen))
-        start_key, key = jax.random.split(key)
-        starts = jax.random.normal(start_key, (how.chains, model.hierarchy.size))
-        temperatures = annealing.sigmoid_temperatures(how.transitions)
-        sizes = jnp.full((how.transitions, model.hierarchy.size), jnp.exp(sampler.log_step))
-
-        def weight(key: PRNGKeyArray, start: Float[Array, " size"]) -> Float[Array, ""]:
-            state, _ = annealing.forward(
-                key, start, annealing.standard_normal, density, temperatures, sizes, how.leapfrog
-            )
-            return state.log_weight
-
-        weights = jax.vmap(weight)(jax.random.split(key, how.chains), starts)
-        estimate = annealing.log_mean_exp(weights)
-        # Nothing observed has probability one, whatever the encoder thinks of it.
-        return jax.tree.map(lambda part: jnp.where(row.mask.any(), part, 0.0), estimate)
+        return log_evidence(model, sampler, model.see(row), _log_joint_of_cells, how, key=key)
 
     return _over(one, models, samplers, rows, keys)
+
+
+def log_evidence(
+    model: Model,
+    sampler: Tuned,
+    seen: Seen,
+    log_joint: Callable[[Model, Seen, Float[Array, " size"]], Float[Array, ""]],
+    how: How,
+    *,
+    key: PRNGKeyArray,
+) -> annealing.Estimate:
+    """Estimate log p(observed cells) of a row, where `log_joint` is that of cells and position."""
+    density, _ = whitened(model, seen, partial(log_joint, model, seen))
+    start_key, key = jax.random.split(key)
+    starts = jax.random.normal(start_key, (how.chains, model.hierarchy.size))
+    temperatures = annealing.sigmoid_temperatures(how.transitions)
+    sizes = jnp.full((how.transitions, model.hierarchy.size), jnp.exp(sampler.log_step))
+
+    def weight(key: PRNGKeyArray, start: Float[Array, " size"]) -> Float[Array, ""]:
+        state, _ = annealing.forward(
+            key, start, annealing.standard_normal, density, temperatures, sizes, how.leapfrog
+        )
+        return state.log_weight
+
+    weights = jax.vmap(weight)(jax.random.split(key, how.chains), starts)
+    estimate = annealing.log_mean_exp(weights)
+    # Nothing observed has probability one, whatever the encoder thinks of it.
+    return jax.tree.map(lambda part: jnp.where(seen.row.mask.any(), part, 0.0), estimate)
 
 
 @program

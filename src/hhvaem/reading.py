@@ -152,6 +152,47 @@ def as_arrow(data: Any) -> Any:
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
+def without_views(table: pa.Table) -> pa.Table:
+    """Give a table without views, such as polars writes and pyarrow can do little with.
+
+    Examples
+    --------
+    >>> table = pa.table({"city": pa.array(["Rome", None], pa.string_view())})
+    >>> without_views(table).schema.types
+    [DataType(large_string)]
+    """
+    kinds = [_plain(field.type) for field in table.schema]
+    if kinds == table.schema.types:
+        return table
+    fields = [field.with_type(kind) for field, kind in zip(table.schema, kinds, strict=True)]
+    return table.cast(pa.schema(fields, table.schema.metadata))
+
+
+def _plain(kind: Any) -> Any:
+    types = pa.types
+    if types.is_string_view(kind):
+        return pa.large_string()
+    if types.is_binary_view(kind):
+        return pa.large_binary()
+    if types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, _plain(kind.value_type), kind.ordered)
+    if types.is_list(kind):
+        return pa.list_(_plain_field(kind.value_field))
+    if types.is_large_list(kind):
+        return pa.large_list(_plain_field(kind.value_field))
+    if types.is_fixed_size_list(kind):
+        return pa.list_(_plain_field(kind.value_field), kind.list_size)
+    if types.is_map(kind):
+        return pa.map_(_plain_field(kind.key_field), _plain_field(kind.item_field))
+    if types.is_struct(kind):
+        return pa.struct([_plain_field(field) for field in kind])
+    return kind
+
+
+def _plain_field(field: pa.Field) -> pa.Field:
+    return field.with_type(_plain(field.type))
+
+
 def _storage(kind: Any) -> Storage | None:
     types = pa.types
     if types.is_integer(kind):

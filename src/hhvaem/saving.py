@@ -7,8 +7,8 @@ before anything is allocated or compiled for it, so that what `load` gives works
 import dataclasses
 import json
 import os
-from collections.abc import Sequence
-from numbers import Integral
+from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
 from typing import Any
 
 import equinox as eqx
@@ -67,8 +67,9 @@ def save(estimator: Estimator, path: str | os.PathLike[str]) -> None:
     Raises
     ------
     InputError
-        Where the file cannot be written.
+        Where the file cannot be written, or a parameter that was set is no plain value.
     """
+    _check_path(path)
     fitted = estimator.fitted_
     model, arrays = (None, {}) if fitted is None else _packed(fitted)
     manifest: dict[str, Any] = {
@@ -106,6 +107,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     >>> bool((again.transform(table) == imputer.transform(table)).all())
     True
     """
+    _check_path(path)
     arrays, manifest = read_arrays(path)
     try:
         return _restored(arrays, manifest)
@@ -122,7 +124,9 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 def _restored(arrays: Arrays, manifest: dict[str, Any]) -> Estimator:
     estimator = ESTIMATORS[manifest["estimator"]](**_given(manifest["parameters"]))
-    schema = Schema.from_json(json.dumps(manifest["schema"]))
+    schema = dataclasses.replace(
+        Schema.from_json(json.dumps(manifest["schema"])), filled=isinstance(estimator, Imputer)
+    )
     for column in schema:
         _check_column(column)
     estimator.schema_ = schema
@@ -205,16 +209,36 @@ def _parameters(estimator: Estimator) -> dict[str, Any]:
     # A generator cannot be written down; the seed that was drawn from it is with the model.
     if not isinstance(found["random_state"], Integral):
         found["random_state"] = None
-    if found["layers"] is not None:
-        found["layers"] = [int(size) for size in found["layers"]]
-    if found["snapshots"] is not None:
-        found["snapshots"] = os.fspath(found["snapshots"])
-    if found["kinds"] is not None:
-        found["kinds"] = {str(name): kind for name, kind in found["kinds"].items()}
-    return {
-        name: value.item() if isinstance(value, np.generic) else value
-        for name, value in found.items()
+    layers, kinds = found.pop("layers"), found.pop("kinds")
+    if not isinstance(layers, Sequence | None) or isinstance(layers, str):
+        raise _no_plain_value("layers", layers)
+    if not isinstance(kinds, Mapping | None):
+        raise _no_plain_value("kinds", kinds)
+    return {name: _plain(name, value) for name, value in found.items()} | {
+        "layers": layers and [check_count("layers", size, 1) for size in layers],
+        "kinds": kinds and {str(name): _plain("kinds", kind) for name, kind in kinds.items()},
     }
+
+
+def _plain(name: str, value: Any) -> Any:
+    """Give a value as JSON has it."""
+    if isinstance(value, bool | str | None):
+        return value
+    if isinstance(value, np.bool_):
+        return bool(value)
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    raise _no_plain_value(name, value)
+
+
+def _no_plain_value(name: str, value: Any) -> InputError:
+    return InputError(
+        f"{name}={shown(value)} cannot be saved; give it a value that `fit` takes, by set_params."
+    )
 
 
 def _target(estimator: Any) -> dict[str, Any] | None:
@@ -387,3 +411,8 @@ def _is_law_of(law: Likelihood, levels: int, *, ordered: bool) -> bool:
 def _demand(fulfilled: object, otherwise: str) -> None:
     if not fulfilled:
         raise InputError(otherwise)
+
+
+def _check_path(path: Any) -> None:
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"{shown(path)} is no path; give the name of a file as a text.")

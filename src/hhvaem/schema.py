@@ -95,6 +95,14 @@ class Column:
 class Schema:
     """The columns of a table, in its order.
 
+    Parameters
+    ----------
+    columns
+        What each column is.
+    filled
+        Whether holes are filled, as the report then says. A model that predicts takes them as
+        they are.
+
     Examples
     --------
     >>> schema = Schema((Column("age", "count"), Column("sex", "binary", levels=("f", "m"))))
@@ -109,6 +117,7 @@ class Schema:
     """
 
     columns: tuple[Column, ...]
+    filled: bool = field(default=True, repr=False, compare=False, kw_only=True)
     _by_name: dict[str, Column] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -158,7 +167,8 @@ class Schema:
         if not changes.keys() <= known:
             raise InputError(f"A column has no {sorted(changes.keys() - known)[0]!r}.")
         changed = dataclasses.replace(self[name], **changes)
-        return Schema(tuple(changed if c.name == name else c for c in self.columns))
+        columns = tuple(changed if c.name == name else c for c in self.columns)
+        return Schema(columns, filled=self.filled)
 
     def rows(self) -> list[tuple[str, ...]]:
         """Report each column: its name, kind, treatment, legal values and note.
@@ -169,7 +179,7 @@ class Schema:
             (
                 printable(column.name),
                 column.kind,
-                column.treatment,
+                column.treatment if self.filled else "allowed" if column.modelled else "ignored",
                 _legal_values(column),
                 printable(column.note),
             )
@@ -224,6 +234,11 @@ class Schema:
 
 _REPORT = ("column", "kind", "holes are", "values", "note")
 _SHOWN = 5  # levels in a line of the report
+# In microseconds.
+_UNITS = (
+    (864e8, "days"), (36e8, "hours"), (6e7, "minutes"), (1e6, "seconds"), (1e3, "milliseconds"),
+    (1.0, "microseconds"),
+)  # fmt: skip
 
 
 def _problem(column: Column) -> str | None:
@@ -288,20 +303,38 @@ def _is_finite(value: object) -> bool:
 
 def _legal_values(column: Column) -> str:
     if column.kind == "constant" and column.storage in ("datetime", "date"):
-        # Not by datetime, which ends with the year 9999.
-        moment = str(np.datetime64(int(column.levels[0]), "us"))
-        return moment.replace("T", " ").removesuffix(".000000")
+        return _moment(float(column.levels[0]))
     if column.levels:
         return some([shown(level) for level in column.levels], most=_SHOWN)
-    if column.kind in ("datetime", "ignored"):
+    if column.kind == "ignored":
         return ""
     lower, upper, step = column.support
+    dates = column.kind == "datetime"
+    number = _moment if dates else "{:g}".format
     parts = (
-        "" if step is None else "whole" if step == 1 else f"step {step:g}",
-        "" if math.isinf(lower) else f">={lower:g}",
-        "" if math.isinf(upper) else f"<={upper:g}",
+        "" if step is None else _spacing(step) if dates else _step(step),
+        "" if math.isinf(lower) else f">={number(lower)}",
+        "" if math.isinf(upper) else f"<={number(upper)}",
     )
     return ", ".join(filter(None, parts))
+
+
+def _moment(microseconds: float) -> str:
+    if abs(microseconds) >= 2**63:  # which is no moment
+        return f"{microseconds:g}"
+    # Not by datetime, which ends with the year 9999.
+    moment = str(np.datetime64(int(microseconds), "us"))
+    return moment.replace("T", " ").removesuffix(".000000")
+
+
+def _spacing(microseconds: float) -> str:
+    fitting = ((unit, name) for unit, name in _UNITS if microseconds % unit == 0)
+    unit, name = next(fitting, _UNITS[-1])
+    return name if microseconds == unit else f"step {microseconds / unit:g} {name}"
+
+
+def _step(step: float) -> str:
+    return "whole" if step == 1 else f"step {step:g}"
 
 
 def _column(entry: Any) -> Column:

@@ -1,6 +1,8 @@
-"""Refusals of `hhvaem.evaluate`, and what it is given as arrays that fit together."""
+"""Refusals of `hhvaem.evaluate` and `hhvaem.pooling`, and arrays that fit together."""
 
 from collections.abc import Sequence
+from numbers import Real
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float64
@@ -14,14 +16,35 @@ from hhvaem.schema import LEVELLED, Column
 _ROUNDING = 1e-4
 
 
+def array_of_numbers(what: str, values: Any, hint: str = "") -> Float64[np.ndarray, "..."]:
+    """Give an array of float64; texts, dates, complex numbers and what is masked are refused."""
+    if _is_masked(values):
+        raise InputError(f"{what} is masked in places; leave out or fill what is.")
+    try:
+        found = np.asarray(values)
+        if found.dtype.kind in "biufO":
+            return found.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise InputError(f"{what} must be a number or a regular array of real numbers{hint}.")
+
+
+def _is_masked(values: Any) -> bool:
+    # NumPy forgets the masks of what is in a list.
+    if isinstance(values, list | tuple):
+        return any(map(_is_masked, values))
+    return bool(np.ma.is_masked(values))
+
+
+def check_level(level: Any) -> None:
+    """Refuse what is no level of an interval."""
+    if not isinstance(level, Real) or not 0 < float(level) < 1:
+        raise InputError(f"level={level!r} must lie between 0 and 1.")
+
+
 def numbers(name: str, values: ArrayLike, axes: int) -> np.ndarray:
     """Give an array of float64 with so many axes."""
-    try:
-        found = np.asarray(values, np.float64)
-    except (ValueError, TypeError) as error:
-        raise InputError(
-            f"`{name}` must be an array of numbers; levels are their index."
-        ) from error
+    found = array_of_numbers(f"`{name}`", values, "; levels are their index")
     if found.ndim != axes:
         raise InputError(f"`{name}` has {found.ndim} axes; it needs {axes}.")
     return found
@@ -40,6 +63,12 @@ def check_finite(name: str, finite: Bool[np.ndarray, " cells"]) -> None:
             f"`{name}` is not finite in cell {int(np.argmin(finite))} (counted from 0); leave such "
             "cells out."
         )
+
+
+def check_overflow(scores: Float64[np.ndarray, "..."] | np.float64) -> None:
+    """Refuse scores of numbers so large that their differences, sums or squares are none."""
+    if not np.isfinite(scores).all():
+        raise InputError("The numbers are too large to be scored; give them in another unit.")
 
 
 def draws_and_truth(draws: ArrayLike, truth: ArrayLike, axes: int) -> tuple[np.ndarray, np.ndarray]:

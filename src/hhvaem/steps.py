@@ -59,8 +59,8 @@ class Settings:
     batch_size
         Rows of a step.
     learning_rate, inflation_rate, weight_decay
-        Of Adam; the decay goes into the gradient. In the third stage of `likelihood` the rate of
-        the generative networks falls to 0.
+        Of Adam; the decay goes into the gradient, and an inflation whose rate is 0 stays 1. In the
+        third stage of `likelihood` the rate of the generative networks falls to 0.
     learned_noise
         Whether each column's noise is learned with the decoder, or stays as it is.
     warm_up
@@ -69,6 +69,8 @@ class Settings:
         Draws of the importance-weighted bound.
     transitions, leapfrog
         Length of a chain, and leapfrog steps of a transition.
+    one_step_size
+        Whether all transitions and directions share one learned step size.
     stein_every, stein_rows, stein_chains
         How often the inflation is updated, and on how many rows and chains.
     patience
@@ -88,6 +90,7 @@ class Settings:
     importance_samples: int = 5
     transitions: int = 10
     leapfrog: int = 5
+    one_step_size: bool = False
     stein_every: int = 10
     stein_rows: int = 10
     stein_chains: int = 30
@@ -145,6 +148,8 @@ def init(model: Model, settings: Settings, *, key: PRNGKeyArray) -> State:
     log_steps = initial_log_steps(step_key, settings.transitions, size)
     if settings.inference == "likelihood":
         log_steps = jnp.full_like(log_steps, math.log(FIRST_STEP))
+    elif settings.one_step_size:
+        log_steps = jnp.full_like(log_steps, log_steps.mean())
     sampler = Sampler(log_steps, jnp.zeros(len(model.hierarchy.layers)))
     directions = jnp.eye(size) + 0.1 * jax.random.normal(direction_key, (size, size))
     trained = {
@@ -202,7 +207,10 @@ def hmc_step(state: State, data: Data, settings: Settings) -> tuple[State, Told]
     trained = (generative, state.sampler.log_steps)
     (value, acceptance), gradient = jax.value_and_grad(hmc_loss, has_aux=True)(trained)
     generative, moments = _update("generative", generative, gradient[0], moments, settings)
-    log_steps, moments = _update("steps", trained[1], gradient[1], moments, settings)
+    slope = gradient[1]
+    if settings.one_step_size:
+        slope = jnp.full_like(slope, slope.sum())
+    log_steps, moments = _update("steps", trained[1], slope, moments, settings)
     state = state._replace(
         model=_within_bounds(eqx.combine(generative, rest), settings),
         sampler=state.sampler._replace(log_steps=log_steps),

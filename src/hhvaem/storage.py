@@ -25,6 +25,7 @@ import hhvaem
 from hhvaem.atomic import check_file, replacing, sweep
 from hhvaem.containers import is_unicode
 from hhvaem.errors import InputError
+from hhvaem.files import SUFFIXES
 
 Json = bool | int | float | str | list[Any] | tuple[Any, ...] | dict[str, Any] | None
 
@@ -37,6 +38,8 @@ _DTYPES = {
 }  # fmt: skip
 _METADATA = "__metadata__"  # the one name that safetensors keeps for itself
 _WIDEST = 60  # characters of a value in a message
+_EMPTY = "choose an empty folder"
+_TABLES = (*SUFFIXES, ".gz")
 
 
 def write_arrays(
@@ -59,8 +62,19 @@ def write_arrays(
         file.write(content)
 
 
-def read_arrays(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def read_arrays(
+    path: str | os.PathLike[str],
+    *,
+    instead: str = "give one that `hhvaem fit` or `save` wrote",
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Read the arrays and the manifest that `write_arrays` wrote.
+
+    Parameters
+    ----------
+    path
+        The file.
+    instead
+        What to do where it is damaged, or no such file.
 
     Raises
     ------
@@ -85,9 +99,10 @@ def read_arrays(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], di
     except InputError:
         raise
     except (ValueError, KeyError, TypeError, RecursionError, safetensors.SafetensorError) as error:
-        raise InputError(
-            f"{path} is damaged or no file of hhvaem; put a good copy there, or delete it."
-        ) from error
+        what = "is damaged or no file of hhvaem"
+        if Path(path).suffix.lower() in _TABLES:
+            what = "is no model of hhvaem, but seems a table (commands take the model first)"
+        raise InputError(f"{path} {what}; {instead}.") from error
 
 
 def pack(tree: Any) -> dict[str, np.ndarray]:
@@ -200,7 +215,7 @@ class Snapshots:
         """
         if not self.path.exists():
             return None
-        arrays, manifest = read_arrays(self.path)
+        arrays, manifest = read_arrays(self.path, instead=_EMPTY)
         self._check(manifest)
         info = manifest["info"]
         for name in [name for name in arrays if name.startswith("info.")]:
@@ -241,7 +256,7 @@ def open_snapshots(folder: str | os.PathLike[str], identity: dict[str, Json]) ->
             pass
         sweep(snapshots.folder)
     if snapshots.path.exists():
-        snapshots._check(read_arrays(snapshots.path)[1])
+        snapshots._check(read_arrays(snapshots.path, instead=_EMPTY)[1])
     return snapshots
 
 

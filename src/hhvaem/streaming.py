@@ -5,7 +5,7 @@ import io
 import os
 from array import array
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -20,10 +20,13 @@ from hhvaem.delimited import (
     LONGEST_HEADER,
     LONGEST_LINE,
     MARK,
+    Dialect,
     check_header,
     check_start,
     check_utf8,
     inferred,
+    is_lost_in_floats,
+    line_ends,
     packed,
     parse_options,
     parsed,
@@ -35,6 +38,9 @@ from hhvaem.delimited import (
 from hhvaem.errors import InputError
 from hhvaem.files import (
     TEXT_SUFFIXES,
+    as_path,
+    check_format,
+    check_missing,
     check_names,
     suffix_and_place,
     suffix_to_read,
@@ -42,6 +48,7 @@ from hhvaem.files import (
     told_of_kind,
     whole_table,
 )
+from hhvaem.reading import without_views
 
 _BLOCK = 2**22  # bytes of text that are parsed at once
 _BATCH = 2**16  # rows that are read or written at once
@@ -67,6 +74,9 @@ def read_chunks(
     path: str | os.PathLike[str],
     rows: int,
     types: Mapping[str, pa.DataType] | None = None,
+    *,
+    missing: Sequence[str] = (),
+    typed: Collection[str] | None = None,
 ) -> Iterator[pa.Table]:
     r"""Read a table from a file, a number of rows at a time.
 
@@ -84,6 +94,11 @@ def read_chunks(
         without rows.
     types
         Types of columns of a text file that are not to be told from it.
+    missing
+        As for `read_table`.
+    typed
+        Columns of a text file that are read for their values. All others are text as it stands
+        in the file, and missing where there is nothing at all. None for all columns.
 
     Yields
     ------
@@ -105,13 +120,14 @@ def read_chunks(
     {'age': [31.0, None], 'city': ['Rome', 'Oslo']}
     {'age': [30.5], 'city': ['Rome']}
     """
-    path = Path(path)
+    path = as_path(path)
     if rows < 1:
         raise InputError(f"A chunk cannot have {rows} rows; give 1 or more.")
     with told(path, "read"):
         suffix = suffix_to_read(path)
+        check_missing(path, suffix, missing)
         if suffix in TEXT_SUFFIXES:
-            tables = _text_tables(path, types or {}, tabs=suffix == ".tsv")
+            tables = _text_tables(path, types or {}, missing, typed, tabs=suffix == ".tsv")
         else:
             tables = _binary_tables(path, suffix, min(rows, _BATCH))
         yield from _regrouped(tables, rows)
@@ -128,6 +144,21 @@ class Chunks:
         self._schema: pa.Schema = None
         self._held: list[pa.Table] = []
         self._bytes = 0
+
+    @property
+    def text(self) -> bool:
+        """Whether the file is a text file."""
+        return self._suffix in TEXT_SUFFIXES
+
+    def check(self, schema: pa.Schema) -> None:
+        """Refuse columns that the format cannot hold, before there is a table to write.
+
+        Raises
+        ------
+        InputError
+            Naming the first of them.
+        """
+        check_format(self._path, self._suffix, schema)
 
     def write(self, table: Any) -> None:
         """Write the next rows.
@@ -146,6 +177,7 @@ class Chunks:
         with told(self._path, "written"):
             chunk = whole_table(table)
             if self._schema is None:
+                self.check(chunk.schema)
                 self._schema = chunk.schema
                 self._sink = _sink(self._path, self._suffix, self._file, chunk.schema)
             _check_same(self._schema, chunk.schema)
@@ -214,7 +246,7 @@ def write_chunks(path: str | os.PathLike[str]) -> Iterator[Chunks]:
     ...     [chunk.to_pydict() for chunk in read_chunks(path, 10)]
     [{'age': [31, None, 40]}]
     """
-    path = Path(path)
+    path = as_path(path)
     with contextlib.ExitStack() as undone:
         with told(path, "written"):
             suffix, place = suffix_and_place(path)
@@ -241,6 +273,10 @@ def _regrouped(tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
 
 def _binary_tables(path: Path, suffix: str, rows: int) -> Iterator[pa.Table]:
     """Read a file of batches: first none of its rows, then all."""
+    return map(without_views, _batches(path, suffix, rows))
+
+
+def _batches(path: Path, suffix: str, rows: int) -> Iterator[pa.Table]:
     with told_of_kind(path, suffix):
         if suffix == ".parquet":
             # With a buffer not all of a row group is read at once.
@@ -265,45 +301,94 @@ def _binary_tables(path: Path, suffix: str, rows: int) -> Iterator[pa.Table]:
 class _Layout:
     """How a text file is written, and where its records are."""
 
-    parse: csv.ParseOptions
+    dialect: Dialect
     edges: list[int]  # in bytes, of blocks of whole records; the header is in the first one
     header: bytes
 
 
-def _text_tables(path: Path, types: Mapping[str, pa.DataType], *, tabs: bool) -> Iterator[pa.Table]:
+@dataclass
+class _Seen:
+    """What blocks hold of a column."""
+
+    types: set[pa.DataType]
+    beyond_floats: bool = False  # whether a block of whole numbers has one that float64 lacks
+
+
+def _text_tables(
+    path: Path,
+    types: Mapping[str, pa.DataType],
+    missing: Sequence[str],
+    typed: Collection[str] | None,
+    *,
+    tabs: bool,
+) -> Iterator[pa.Table]:
     """Read a text file, first for its types and then for its values."""
-    layout, seen = _scan(path, types, tabs=tabs)
-    kinds = _settled(path, layout, seen)
+    layout, seen = _scan(path, types, tuple(missing), typed, tabs=tabs)
+    verbatim = [name for name in seen if typed is not None and name not in typed]
+    kinds = {**_settled(path, layout, seen), **dict.fromkeys(verbatim, pa.string())}
     for block in _blocks(path, layout):
-        yield parsed(path, block, layout.parse, kinds)
+        yield _table(path, block, layout.dialect, kinds, verbatim)
+
+
+def _table(
+    path: Path,
+    block: bytes,
+    dialect: Dialect,
+    kinds: dict[str, pa.DataType],
+    verbatim: list[str],
+) -> pa.Table:
+    """Parse a block, some of its columns for the text that stands there."""
+    if not verbatim:
+        return parsed(path, block, dialect, kinds)
+    table = parsed(path, block, dialect, kinds, only=verbatim, verbatim=True)
+    columns = dict(zip(verbatim, table.columns, strict=True))
+    others = [name for name in kinds if name not in columns]
+    if others:
+        table = parsed(path, block, dialect, kinds, only=others)
+        columns.update(zip(others, table.columns, strict=True))
+    return pa.table({name: columns[name] for name in kinds})
 
 
 def _scan(
-    path: Path, types: Mapping[str, pa.DataType], *, tabs: bool
-) -> tuple[_Layout, dict[str, set[pa.DataType]]]:
-    """Check a text file; give where its records are, and the types its columns have in blocks."""
-    seen: dict[str, set[pa.DataType]] = defaultdict(set)
-    header, before = b"", 0
+    path: Path,
+    types: Mapping[str, pa.DataType],
+    missing: tuple[str, ...],
+    typed: Collection[str] | None,
+    *,
+    tabs: bool,
+) -> tuple[_Layout, dict[str, _Seen]]:
+    """Check a text file; give where its records are, and what its columns are in blocks."""
+    seen: dict[str, _Seen] = defaultdict(lambda: _Seen(set()))
+    header = b""
     with unpacked(path) as file:
-        start, line, parse = _start(path, file, tabs=tabs)
+        start, first, parse = _start(path, file, tabs=tabs)
+        dialect = Dialect(parse, missing)
         edges, end = [start], start
-        for block in _records(path, file, parse, line):
+        for line, block in _records(path, file, parse, first):
             # What is text in one block is text in all.
-            texts = {name: pa.string() for name, found in seen.items() if pa.string() in found}
-            table = inferred(path, header + block, parse, {**texts, **types}, before=before)
+            texts = {
+                name: pa.string()
+                for name, found in seen.items()
+                if pa.string() in found.types or (typed is not None and name not in typed)
+            }
+            table = inferred(
+                path, header + block, dialect, {**texts, **types}, line=line - line_ends(header)
+            )
             if not header:
                 check_names(path, table.column_names)
                 header = _header(table.column_names, parse)
-            for field in table.schema:
-                seen[field.name].add(field.type)
-            before += table.num_rows
+            for field, column in zip(table.schema, table.columns, strict=True):
+                found = seen[field.name]
+                found.types.add(field.type)
+                if field.type == pa.int64():
+                    found.beyond_floats |= is_lost_in_floats(column)
             if block.strip(b"\r\n"):
                 end = edges[-1] + len(block.rstrip(b"\r\n"))
             edges.append(edges[-1] + len(block))
     if not parse.ignore_empty_lines:
         # A blank line is a hole of an only column, but after the table it means nothing.
         edges = [min(edge, end) for edge in edges]
-    return _Layout(parse, edges, header), seen
+    return _Layout(dialect, edges, header), seen
 
 
 def _start(path: Path, file: io.BufferedIOBase, *, tabs: bool) -> tuple[int, int, csv.ParseOptions]:
@@ -317,13 +402,16 @@ def _start(path: Path, file: io.BufferedIOBase, *, tabs: bool) -> tuple[int, int
     text = text.lstrip(b"\r\n")
     start = len(content) - len(text)
     file.seek(start)
-    return start, content.count(b"\n", 0, start) + 1, parse_options(text, tabs=tabs)
+    return start, line_ends(content, start) + 1, parse_options(text, tabs=tabs)
 
 
 def _records(
     path: Path, file: io.BufferedIOBase, parse: csv.ParseOptions, line: int
-) -> Iterator[bytes]:
-    """Cut a file that is at its line `line` into blocks of whole records, and check these."""
+) -> Iterator[tuple[int, bytes]]:
+    """Cut a file that is at its line `line` into blocks of whole records, and check these.
+
+    Each comes with the number of its first line.
+    """
     held, more = file.read(_BLOCK), file.read(_BLOCK)
     while held:
         # A record that is longer is one that pyarrow refuses, or a quote that is never closed.
@@ -333,8 +421,8 @@ def _records(
         more = file.read(max(_BLOCK, len(held))) if more else b""
         if block:
             check_utf8(path, block, line)
-            line += block.count(b"\n")
-            yield block
+            yield line, block
+            line += line_ends(block)
 
 
 def _last_end(path: Path, content: bytes, parse: csv.ParseOptions, line: int, *, last: bool) -> int:
@@ -344,7 +432,7 @@ def _last_end(path: Path, content: bytes, parse: csv.ParseOptions, line: int, *,
     starts, ends = array("q"), array("q", [0])
     for start, end, closed in quoted_fields(content, parse):
         if not closed and (last or end < len(content)):
-            raise unclosed(path, line + content.count(b"\n", 0, start))
+            raise unclosed(path, line + line_ends(content, start))
         starts.append(start)
         ends.append(end)
     if last:
@@ -376,29 +464,30 @@ def _blocks(path: Path, layout: _Layout) -> Iterator[bytes]:
             header = layout.header
 
 
-def _settled(
-    path: Path, layout: _Layout, seen: dict[str, set[pa.DataType]]
-) -> dict[str, pa.DataType]:
+def _settled(path: Path, layout: _Layout, seen: dict[str, _Seen]) -> dict[str, pa.DataType]:
     """Give for each column the first type of the ladder that holds all of its blocks."""
-    kinds = {name: max(found, key=_step) for name, found in seen.items()}
+    kinds = {name: max(found.types, key=_step) for name, found in seen.items()}
     # Whole numbers are numbers and all is text, but not all of 0, 1 and 2 are truth values.
     unsure = [
         name
         for name, found in seen.items()
         if kinds[name] != pa.string()
-        and not found <= {kinds[name], pa.null()}
-        and not found <= {pa.null(), pa.int64(), pa.float64()}
+        and not found.types <= {kinds[name], pa.null()}
+        and not found.types <= {pa.null(), pa.int64(), pa.float64()}
     ]
     while unsure:
         held = dict(kinds)
         for block in _blocks(path, layout):
             for name in unsure:
                 while kinds[name] != pa.string() and not _holds(
-                    path, block, layout.parse, name, kinds[name]
+                    path, block, layout.dialect, name, kinds[name]
                 ):
                     kinds[name] = _LADDER[_step(kinds[name]) + 1]
         # What held the first blocks before may hold them no longer.
         unsure = [name for name in unsure if kinds[name] not in (held[name], pa.string())]
+    for name, found in seen.items():
+        if found.beyond_floats and kinds[name] == pa.float64():
+            kinds[name] = pa.string()
     return kinds
 
 
@@ -406,9 +495,9 @@ def _step(kind: pa.DataType) -> int:
     return _LADDER.index(kind) if kind in _LADDER else 0
 
 
-def _holds(path: Path, block: bytes, parse: csv.ParseOptions, name: str, kind: pa.DataType) -> bool:
+def _holds(path: Path, block: bytes, dialect: Dialect, name: str, kind: pa.DataType) -> bool:
     try:
-        parsed(path, block, parse, {name: kind}, only=[name])
+        parsed(path, block, dialect, {name: kind}, only=[name])
     except InputError:
         return False
     return True

@@ -14,11 +14,12 @@ from commands import full_disk, hhvaem, interrupted, refused
 from saved_models import table
 
 from hhvaem import Classifier, Imputer, Regressor, load, read_table, write_table
-from hhvaem.cli.fit import Task, _task
+from hhvaem.cli.fit import Task, _summary, _task
 from hhvaem.errors import InputError
 from hhvaem.storage import fingerprint, read_arrays
 
 FAST = ("--preset", "fast", "--steps", "60")
+COMMAND = [sys.executable, "-c", "from hhvaem.cli import main; main()"]
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +58,11 @@ def test_the_facts_are_those_of_the_model(folder: Path, facts: dict[str, Any]) -
         "members": 1,
         "seed": 3,
         **model.fitted_.record,
+        "schema": json.loads(model.schema_.to_json()),
     }
     assert facts["steps"] == 60
+    notes = {column["name"]: column["note"] for column in facts["schema"]["columns"]}
+    assert notes["unit"].startswith("constant: ")
 
 
 def test_the_model_is_that_of_the_library(folder: Path, facts: dict[str, Any]) -> None:
@@ -78,12 +82,34 @@ def test_the_same_command_goes_on_and_tells_a_person(folder: Path, facts: dict[s
     said = " ".join(done.stdout.split())
     assert f"again ({(folder / 'again').stat().st_size / 1000:.1f} kB): an Imputer of 6" in said
     assert "6 columns, 60 steps in" in said
-    gain = facts["gain_per_hidden_cell"][0]
-    assert f"{gain:.2f} nats more probable than by its column alone" in said
+    assert re.search(r"^day +datetime +filled +days", done.stdout, re.M)
+    assert said.endswith(_summary(facts | {"seconds": 1})[1])
     assert max(map(len, done.stdout.splitlines())) <= 80
     (arrays, manifest), (again, told) = (read_arrays(folder / name) for name in ("m", "again"))
     assert told == manifest
     assert fingerprint(again) == fingerprint(arrays)
+
+
+def test_what_was_learned_is_said_in_words() -> None:
+    def said(*gains: float) -> str:
+        known = {"out": "m", "bytes": 1, "estimator": "Imputer", "modelled": 2, "steps": 3}
+        return _summary({**known, "seconds": 1.0, "gain_per_hidden_cell": list(gains)})[1]
+
+    better = "Hidden cells are predicted better than by their column alone: they are"
+    assert said(0.5, 1.0) == f"{better} 2.12 times as probable."
+    assert said(7.0) == f"{better} 1.1e+03 times as probable."
+    for gains in ([0.0], [-0.92], [1.0, -1.5], [0.001]):
+        assert said(*gains) == "Hidden cells are predicted no better than by their column alone."
+
+
+def test_a_predictor_is_not_said_to_fill(tmp_path: Path) -> None:
+    # The schema is shown before the target is refused, which saves the training.
+    known = {"a": [-1.5, None, 2.5], "u": ["kg", None, "kg"], "y": ["one"] * 3}
+    write_table(pa.table(known), tmp_path / "a.csv")
+    done = hhvaem("fit", tmp_path / "a.csv", "--out", tmp_path / "m", "--target", "y")
+    assert done.returncode == 1
+    assert re.search(r"^a +real +allowed", done.stdout, re.M)
+    assert re.search(r"^u +constant +ignored", done.stdout, re.M)
 
 
 def test_a_table_that_needs_no_model(tmp_path: Path) -> None:
@@ -167,6 +193,15 @@ def test_a_task_is_as_asked() -> None:
         (["--out", "no/m"], "no does not exist; make it first."),
         (["--out", "."], ". is a folder; name a file with --out."),
         (["--snapshots", "a.csv"], "a.csv is a file; snapshots need a folder"),
+        (["--out", "a.csv"], "a.csv is the table, which would be lost; name another with --out."),
+        (["--out", "../here/a.csv"], "../here/a.csv is the table, which would be lost"),
+        (
+            ["--out", "kept/snapshot.safetensors", "--snapshots", "kept"],
+            "kept/snapshot.safetensors is the snapshot, which would be lost",
+        ),
+        (["--out", "b.csv"], "b.csv is named as a table, and would hold a model; name it otherw"),
+        (["--out", "b.Parquet"], "name it otherwise, such as b.hhvaem."),
+        (["--out", "b.csv.gz"], "b.csv.gz is named as a table"),
     ],
 )
 def test_refused_before_the_work(
@@ -176,6 +211,8 @@ def test_refused_before_the_work(
     options: list[str],
     sentence: str,
 ) -> None:
+    tmp_path = tmp_path / "here"
+    tmp_path.mkdir()
     (tmp_path / "a.csv").write_bytes((folder / "a.csv").read_bytes())
     monkeypatch.chdir(tmp_path)
     options = options if "--out" in options else ["--out", "m", *options]
@@ -184,6 +221,13 @@ def test_refused_before_the_work(
     assert sentence in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+    assert (tmp_path / "a.csv").read_bytes() == (folder / "a.csv").read_bytes()
+
+
+def test_a_link_to_the_table_is_the_table(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "m").symlink_to(folder / "a.csv")
+    said = refused("fit", folder / "a.csv", "--out", tmp_path / "m")
+    assert said == f"{tmp_path}/m is the table, which would be lost; name another with --out."
 
 
 def test_a_target_alone_cannot_be_predicted(tmp_path: Path) -> None:
@@ -224,8 +268,12 @@ def test_a_full_disk_leaves_the_old_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [["--preset", "slow"], ["--task", "x"], ["--steps", "0"], ["--members", "x"], []]
-)
+    "wrong",
+    [
+        ["--preset", "slow"], ["--task", "x"], ["--steps", "0"], ["--members", "x"],
+        ["--seed", "-1"], ["--seed", "4294967296"], [],
+    ],
+)  # fmt: skip
 def test_wrong_options_have_status_2(folder: Path, wrong: list[str]) -> None:
     out = ["--out", folder / "never"] if wrong else []
     assert hhvaem("fit", folder / "a.csv", *out, *wrong).returncode == 2
@@ -233,7 +281,7 @@ def test_wrong_options_have_status_2(folder: Path, wrong: list[str]) -> None:
 
 def test_the_command_starts_without_jax() -> None:
     code = (
-        "import sys, hhvaem.cli; "
+        "import sys, hhvaem.cli; hhvaem.cli.application(); "
         "assert not {'jax', 'matplotlib', 'sklearn', 'pandas', 'scipy'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -252,6 +300,98 @@ def test_shells_complete_names_and_choices() -> None:
 
     assert completed("hhvaem im") == ["impute"]
     assert completed("hhvaem fit --preset ") == ["default", "paper", "fast"]
+
+
+def test_a_reader_that_goes_away_stops_no_work(tmp_path: Path) -> None:
+    write_table(pa.table({"a": [1, None, 1]}), tmp_path / "a.csv")
+    # The reader has gone before anything is written.
+    ours, theirs = os.pipe()
+    os.close(ours)
+    done = subprocess.run(
+        [*COMMAND, "fit", "a.csv", "--out", "m"],
+        stdout=theirs, stderr=subprocess.PIPE, cwd=tmp_path,
+    )  # fmt: skip
+    os.close(theirs)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert load(tmp_path / "m").fitted_ is None
+
+
+# Interrupts where the libraries are imported that commands need, and where the garbage of JAX is
+# collected: there, they turn such an interrupt into another error, or ignore it. And where XLA
+# compiles, in threads that go on.
+IN_AN_IMPORT = """
+import builtins, signal, sys
+from hhvaem.cli import main
+
+real = builtins.__import__
+
+def imported(name, *more, **named):
+    if name == "{module}":
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except BaseException:
+            pass
+    return real(name, *more, **named)
+
+builtins.__import__ = imported
+main()
+"""
+IN_A_CALLBACK = """
+import signal, time
+from hhvaem.cli import main, schema
+
+class Garbage:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+def read_table(*_):
+    Garbage()
+    for _ in range(500):
+        time.sleep(0.1)
+
+schema.read_table = read_table
+main()
+"""
+IN_A_COMPILATION = """
+import os, signal, threading
+import jax, jax.numpy as jnp
+from hhvaem.cli import main, schema
+
+def long(x):
+    for i in range(1000):
+        x = jnp.sin(x @ x) + i
+    return x
+
+def read_table(*_):
+    lowered = jax.jit(long).lower(jnp.ones((50, 50)))
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    lowered.compile()
+
+schema.read_table = read_table
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["hhvaem.cli.demo", "sklearn.base"])
+def test_interrupted_in_an_import(tmp_path: Path, module: str) -> None:
+    write_table(pa.table({"a": [1, None, 1]}), tmp_path / "a.csv")
+    code = IN_AN_IMPORT.replace("{module}", module)
+    done = subprocess.run(
+        [sys.executable, "-c", code, "fit", "a.csv", "--out", "m"],
+        capture_output=True, text=True, cwd=tmp_path,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (130, "Stopped: nothing more is done.\n")
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize("code", [IN_A_CALLBACK, IN_A_COMPILATION])
+def test_interrupted_where_python_ignores_it_or_xla_goes_on(code: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", code, "schema", "a.csv"],
+        capture_output=True, text=True, timeout=50,
+    )  # fmt: skip
+    assert done.returncode == 130
+    assert done.stderr == "Stopped: what was not finished is not written.\n"
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
 from commands import full_disk, hhvaem, interrupted, refused
@@ -14,8 +15,9 @@ from saved_models import FILES, no_models, table
 
 from hhvaem import load, read_table, write_table
 from hhvaem.example import clinic
+from hhvaem.streaming import read_chunks
 
-MODEL = FILES / "imputer-0.1.hhvaem"
+MODEL, REGRESSOR = FILES / "imputer-0.1.hhvaem", FILES / "regressor-0.1.hhvaem"
 CHEAP = ("--posterior", "encoder")
 
 
@@ -123,6 +125,123 @@ def test_columns_go_by_name_and_others_are_passed_through(place: Path) -> None:
     assert full.column("id").equals(turned.column("id"))
     own = load(MODEL).transform(known, posterior="encoder")
     assert full.select(known.column_names).equals(own)
+
+
+FIELDS = "x,n,id,city,flag,day,grade,unit,none,time,mark\n"
+LINES = (
+    "1.5,2,12345678901234567891,Bern,true,2024-01-02,low,kg,01,12:30,NA\n"
+    '?,3,"9",?,,2024-01-05,mid,,None,9:00,"a ""b"", c"\n'
+    ",?,x,Oslo,false,,?,kg,,,?\n"
+)
+
+
+@pytest.mark.parametrize("options", [(), ("--rows-at-once", "1"), ("--draws", "2")])
+@pytest.mark.parametrize("suffix", [".csv", ".tsv.gz"])
+def test_fields_that_the_model_does_not_use_stay_as_they_are_written(
+    place: Path, suffix: str, options: tuple[str, ...]
+) -> None:
+    (place / "a.csv").write_text(FIELDS + LINES)
+    _, full = impute(place, "--missing", "?", *options, table="a.csv", out=f"b{suffix}")
+    as_it_is = [
+        pa.concat_tables(read_chunks(place / name, 10, typed=[]))
+        for name in ("a.csv", f"b{suffix}")
+    ]
+    given, written = (
+        table.select(["id", "none", "time", "mark"]).to_pylist() for table in as_it_is
+    )
+    times = 2 if "--draws" in options else 1
+    assert written == [row for row in given for _ in range(times)]
+    assert given[0] == {"id": "12345678901234567891", "none": "01", "time": "12:30", "mark": "NA"}
+    assert holes(full.select(["x", "n", "city", "flag", "day", "grade", "unit"])) == 0
+    assert "?" not in full.column("city").to_pylist()
+
+
+def test_texts_that_are_missing_are_as_no_text_at_all(place: Path) -> None:
+    (place / "a.csv").write_text(FIELDS + LINES)
+    (place / "empty.csv").write_text(FIELDS + LINES.replace("?", ""))
+    _, full = impute(place, "--missing", "?", table="a.csv", out="b.parquet")
+    _, same = impute(place, table="empty.csv", out="c.parquet")
+    assert full.drop_columns(["mark"]).equals(same.drop_columns(["mark"]))
+    said = refused("impute", MODEL, place / "a.parquet", "--out", place / "b.csv", "--missing", "?")
+    assert said.startswith(f"{place}/a.parquet is no text file")
+
+
+def test_fit_takes_texts_that_are_missing(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,b\n1,x\n?,-\n1,x\n")
+    texts = ("--missing", "?", "--missing", "-")
+    done = hhvaem("fit", tmp_path / "a.csv", "--out", tmp_path / "m", *texts)
+    assert (done.returncode, done.stderr) == (0, "")
+    done = hhvaem("impute", tmp_path / "m", tmp_path / "a.csv", "--out", tmp_path / "b.csv", *texts)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert read_table(tmp_path / "b.csv").to_pydict() == {"a": [1, 1, 1], "b": ["x", "x", "x"]}
+    levels = ("--kind", "b=ordinal:y,z")
+    said = refused("fit", tmp_path / "a.csv", "--out", tmp_path / "m", *texts, *levels)
+    assert said.startswith("Column 'b' holds 'x' in row 0, which is none of the levels")
+
+
+def test_predict_takes_texts_that_are_missing_too(place: Path) -> None:
+    (place / "a.csv").write_text(FIELDS + LINES)
+    (place / "empty.csv").write_text(FIELDS + LINES.replace("?", ""))
+    written = []
+    for name, options in (("a.csv", ("--missing", "?")), ("empty.csv", ())):
+        out = place / f"{name}.out.csv"
+        done = hhvaem("predict", REGRESSOR, place / name, "--out", out, *CHEAP, *options)
+        assert done.returncode == 0, done.stderr
+        written.append(pa.concat_tables(read_chunks(out, 10, typed=[])))
+    one, other = written
+    # The target is not looked at, so that it stays as it is.
+    assert one.column("x").to_pylist() == ["1.5", "?", None]
+    assert one.column("mark").to_pylist() == ["NA", 'a "b", c', "?"]
+    assert one.column("id").to_pylist() == ["12345678901234567891", "9", "x"]
+    predicted = [name for name in one.column_names if name.startswith("x_")]
+    assert len(predicted) == 3
+    assert one.select(predicted).equals(other.select(predicted))
+
+
+def test_views_of_polars_are_filled(place: Path) -> None:
+    known = table(seed=1)
+    pl.DataFrame(known).write_ipc(place / "p.feather", compat_level=pl.CompatLevel.newest())
+    _, whole = impute(place, "--draws", "2", table="p.feather")
+    _, same = impute(place, "--draws", "2", out="c.parquet")
+    assert whole.to_pylist() == same.to_pylist()
+    _, ends = impute(place, "--intervals", "0.9", table="p.feather", out="b.csv")
+    assert ends.num_rows == 40
+
+
+@pytest.mark.parametrize("options", [(), ("--draws", "2")])
+def test_a_column_that_the_output_cannot_hold_is_named_before_the_work(
+    place: Path, options: tuple[str, ...]
+) -> None:
+    # Infinite, which is told when the work begins.
+    known = table(seed=1).set_column(0, "x", pa.array([np.inf] * 40))
+    write_table(known.append_column("tags", pa.array([["a"]] * 40)), place / "tags.parquet")
+    said = refused("impute", MODEL, place / "tags.parquet", "--out", place / "b.csv", *options)
+    assert said.startswith(
+        f"Column 'tags' of dtype list<element: string> cannot be written to {place}"
+    )
+    assert said.endswith("split it into plain columns, or write a .parquet file.")
+
+
+@pytest.mark.slow
+def test_the_order_of_levels_can_be_told(tmp_path: Path) -> None:
+    write_table(table().drop_columns(["none"]), tmp_path / "a.csv")
+    done = hhvaem(
+        "fit", tmp_path / "a.csv", "--out", tmp_path / "m", "--preset", "fast", "--steps", "60",
+        "--kind", "grade=ordinal:low,mid,high",
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    column = load(tmp_path / "m").schema_["grade"]
+    assert (column.kind, column.storage, column.levels) == (
+        "ordinal",
+        "text",
+        ("low", "mid", "high"),
+    )
+    typed = ("impute", tmp_path / "m", tmp_path / "a.csv", "--out", tmp_path / "b.csv", *CHEAP)
+    done = hhvaem(*typed, "--intervals", "0.9")
+    assert (done.returncode, done.stderr) == (0, "")
+    full = read_table(tmp_path / "b.csv")
+    assert set(full.column("grade").to_pylist()) == {"low", "mid", "high"}
+    assert "grade_low" in full.column_names
 
 
 def test_values_unknown_to_the_model_are_told_once(place: Path) -> None:
@@ -262,10 +381,18 @@ def test_files_that_are_no_imputers(place: Path) -> None:
         assert sentence in refused("impute", model, place / "a.parquet", "--out", place / "b.csv")
 
 
+def test_the_model_is_not_written_over(place: Path) -> None:
+    model = place / "model.csv"
+    model.write_bytes(MODEL.read_bytes())
+    assert "the model" in refused("impute", model, place / "a.parquet", "--out", model)
+    assert model.read_bytes() == MODEL.read_bytes()
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
         (["--draws", "2", "--intervals", "0.9"], "Draws have no intervals"),
+        (["--intervals", "0.9999999999999999"], "is too near 1"),
         (["--intervals", "1"], "no probability between 0 and 1"),
         (["--draws", "0"], "--draws"),
         (["--posterior", "x"], "--posterior"),

@@ -147,7 +147,49 @@ def test_what_cannot_be_predicted(place: Path) -> None:
     assert said == f"The folder {place}/no does not exist; make it first."
 
 
+def test_files_that_are_read_are_not_written(place: Path) -> None:
+    model = place / "m.csv"  # nobody should, but may
+    model.write_bytes(REGRESSOR.read_bytes())
+    for out, what in ((place / "a.parquet", "table"), (model, "model")):
+        before = out.read_bytes()
+        said = refused("predict", model, place / "a.parquet", "--out", out, *CHEAP)
+        assert said == f"{out} is the {what}, which would be lost; name another with --out."
+        assert out.read_bytes() == before
+
+
+def test_a_table_in_the_place_of_the_model(place: Path) -> None:
+    said = refused("predict", place / "a.parquet", REGRESSOR, "--out", place / "b.csv")
+    assert said == (
+        f"{place}/a.parquet is no model of hhvaem, but seems a table (commands take the model "
+        "first); give one that `hhvaem fit` or `save` wrote."
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "labels", "twice"),
+    [
+        (["a", "a_p_b"], [["b_p_c", "d"], ["c", "e"]], "a_p_b_p_c"),
+        (["a", "a_p_b"], [["b_predicted", "d"], ["c", "e"]], "a_p_b_predicted"),
+    ],
+)
+def test_columns_of_the_same_name_are_refused(
+    place: Path, names: list[str], labels: list[list[str]], twice: str
+) -> None:
+    model = load(CLASSIFIER)
+    # A file has as many classes as its law: three and two.
+    model.target_names_ = names
+    model.classes_ = [np.array([*labels[0], "z"]), np.array(labels[1])]
+    model.save(place / "m")
+    said = refused("predict", place / "m", place / "a.parquet", "--out", place / "b.csv", *CHEAP)
+    assert said == (
+        f"The output would have more than one column {twice!r}; fit a model for each target."
+    )
+
+
 def test_wrong_options_have_status_2(place: Path) -> None:
     arguments = ("predict", REGRESSOR, place / "a.parquet", "--out", place / "b.csv")
     assert hhvaem(*arguments, "--level", "1.5").returncode == 2
+    near = hhvaem(*arguments, "--level", "0.9999999999999999")
+    assert near.returncode == 2
+    assert "'--level': 0.9999999999999999 is too near 1" in " ".join(near.stderr.split())
     assert hhvaem(*arguments, "--rows-at-once", "0").returncode == 2

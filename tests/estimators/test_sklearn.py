@@ -4,6 +4,8 @@ import copy
 import html
 import pickle
 from collections.abc import Callable, Iterator
+from datetime import date
+from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,19 +15,24 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from clinic_training import compiled
+from scipy import sparse
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.metrics import r2_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from hhvaem import Classifier, Column, Imputer, InputError, Regressor, Schema
+from hhvaem import Classifier, Column, Imputer, InputError, Regressor, Schema, TableWarning
 from hhvaem.estimators import base, targets
+from hhvaem.fitting import Part
+from hhvaem.inference import infer_schema
+from hhvaem.table import encode
 
 FAST: dict[str, Any] = {"preset": "fast", "random_state": 0}
 RNG = np.random.default_rng(0)
@@ -42,6 +49,8 @@ FRAME = pd.DataFrame(ARRAY, columns=NAMES, index=[f"r{i}" for i in range(len(ARR
 POLARS = pl.DataFrame(ARRAY, schema=NAMES)
 ARROW = pa.table({name: ARRAY[:, i] for i, name in enumerate(NAMES)})
 UNKNOWN = np.arange(len(ARRAY)) % 4 == 0
+HIGHEST = np.nanmax(ARRAY) == ARRAY
+PAIRS = np.fromiter([(1, 2)] * len(ARRAY), dtype=object)
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +147,9 @@ def test_cross_validation() -> None:
 
 
 @pytest.mark.parametrize("wanted", ["pandas", "polars"])
-@pytest.mark.parametrize("table", [ARRAY, FRAME, POLARS], ids=["array", "pandas", "polars"])
+@pytest.mark.parametrize(
+    "table", [ARRAY, FRAME, POLARS, ARROW], ids=["array", "pandas", "polars", "pyarrow"]
+)
 def test_containers_on_request(table: Any, wanted: str, imputer: Imputer) -> None:
     model = Imputer(**FAST).fit(table) if table is ARRAY else copy.copy(imputer)
     found = model.set_output(transform=wanted).transform(table)
@@ -208,6 +219,14 @@ def test_the_report_shows_what_columns_were_taken_for(imputer: Imputer) -> None:
     assert repr(imputer) == f"{line}\n{imputer.schema_}"
     # Within something larger there is no room for it.
     assert repr(make_pipeline(imputer)) == f"Pipeline(steps=[('imputer', {line})])"
+
+
+def test_the_report_of_what_predicts_speaks_of_no_filling(
+    regressor: Regressor, imputer: Imputer
+) -> None:
+    assert "filled" in repr(imputer)
+    assert "filled" not in repr(regressor)
+    assert "filled" not in str(regressor.schema_)
 
 
 def test_the_report_in_a_notebook(imputer: Imputer) -> None:
@@ -298,6 +317,130 @@ def test_missing_labels_of_all_containers(y: Any) -> None:
 def test_rows_without_a_target_are_predicted(regressor: Regressor, classifier: Classifier) -> None:
     assert regressor.score(ARRAY[UNKNOWN], NUMBERS[UNKNOWN]) > 0.6
     assert classifier.score(ARRAY[UNKNOWN], LABELS[UNKNOWN]) > 0.8
+
+
+def test_rows_without_a_target_do_not_count_in_a_score(
+    regressor: Regressor, classifier: Classifier
+) -> None:
+    weights = np.linspace(1, 3, len(ARRAY))
+    known = ~UNKNOWN
+    for given in (None, weights):
+        rest = None if given is None else given[known]
+        found = regressor.score(ARRAY, np.where(UNKNOWN, np.nan, NUMBERS), given)
+        plain = r2_score(NUMBERS[known], regressor.predict(ARRAY[known]), sample_weight=rest)
+        assert found == pytest.approx(plain, rel=1e-12)
+        found = classifier.score(ARRAY, _holes(LABELS), given)
+        right = classifier.predict(ARRAY[known]) == LABELS[known]
+        assert found == pytest.approx(np.average(right, weights=rest), rel=1e-12)
+        assert 0.8 < found < 1
+
+
+class Constants(Regressor, Classifier):
+    """What predicts the same for every row: a score is then known."""
+
+    def __init__(self, row: Any, classes: Any = None) -> None:
+        self.row, self.classes_ = row, classes
+        self.n_outputs_, self.flat_ = len(row), False
+
+    def predict(self, table: Any, **_: Any) -> np.ndarray:
+        return np.array([self.row] * len(table))
+
+
+def test_scores_of_several_targets() -> None:
+    y = np.array([[1.0, np.nan], [3.0, 2.0], [np.nan, 4.0], [np.nan, 9.0]])
+    model = Constants([2.0, 4.0])
+    # 0 of the first, as 2 is the mean; of the second, 1 - 29 / 26.
+    assert model.score(ARRAY[:4], y) == pytest.approx((0 + 1 - 29 / 26) / 2)
+    assert model.score(ARRAY[:4], pd.DataFrame(y)) == model.score(ARRAY[:4], y)
+    labels = [["a", "x"], ["a", None], ["b", "x"], ["a", "y"], [None, None], ["a", "x"]]
+    model = Constants(["a", "x"], [np.array(["a", "b"]), np.array(["x", "y"])])
+    assert Classifier.score(model, ARRAY[:6], labels) == 2 / 4
+    with pytest.raises(InputError, match="No row of y has all of its labels"):
+        Classifier.score(model, ARRAY[:2], [["a", None], [None, "x"]])
+
+
+def test_targets_with_holes_in_a_cross_validation() -> None:
+    holes = np.where(UNKNOWN, np.nan, NUMBERS)
+    assert cross_val_score(Regressor(**FAST), FRAME, holes, cv=2).min() > 0.6
+    split = KFold(2)
+    assert cross_val_score(Classifier(**FAST), FRAME, _holes(LABELS), cv=split).min() > 0.7
+
+
+@pytest.mark.parametrize(
+    ("y", "copied"),
+    [
+        (FRAME["a"], [("a", "a")]),
+        (FRAME["b"].to_numpy(), [("b", "y")]),
+        (ARROW["c"], [("c", "y")]),
+        (FRAME[["c", "a"]], [("c", "c"), ("a", "a")]),
+        (FRAME["a"].fillna(0.0), []),
+        (FRAME["a"] + 1, []),
+        # A hole less.
+        (FRAME["a"].mask(FRAME["a"] == FRAME["a"].max()), []),
+    ],
+)
+def test_a_target_among_the_features_is_found(y: Any, copied: list[tuple[str, str]]) -> None:
+    schema = infer_schema(FRAME)
+    features = Part(schema.modelled, *encode(FRAME, schema))
+    assert targets.copies(features, targets.numbers(y, len(FRAME))) == copied
+
+
+def test_labels_among_the_features_are_found() -> None:
+    table = FRAME.assign(
+        shade=pd.Categorical(_holes(SHADES), ["mid", "dark", "light"]),
+        truth=NUMBERS > 0,
+        digit=(NUMBERS > 0).astype(int),
+        three=np.digitize(NUMBERS, [-1, 1]),
+    )
+    schema = infer_schema(table, {"three": "categorical"})
+    features = Part(schema.modelled, *encode(table, schema))
+    for name in ("shade", "three"):
+        goal = targets.labels(table[name], len(table))
+        assert targets.copies(features, goal) == [(name, name)]
+    goal = targets.labels(NUMBERS > 0, len(table))
+    assert targets.copies(features, goal) == [("truth", "y"), ("digit", "y")]
+    assert targets.copies(features, targets.labels(SHADES, len(table))) == []
+
+
+def test_a_target_among_the_features_is_told() -> None:
+    with pytest.warns(TableWarning, match=r"Column 'a' of X equals the target 'a' in all rows"):
+        Regressor(**FAST).fit(FRAME, FRAME["a"])
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+def test_a_matrix_is_an_array(imputer: Imputer) -> None:
+    model = Imputer(**FAST).fit(np.asmatrix(ARRAY))
+    for found in (model.transform(np.asmatrix(ARRAY)), model.transform(ARRAY)):
+        assert type(found) is np.ndarray
+        np.testing.assert_array_equal(found, imputer.transform(FRAME).to_numpy())
+    assert model.transform(ARRAY[:0]).shape == (0, 3)
+    assert [part.shape for part in model.interval(ARRAY[:0])] == [(0, 3)] * 2
+
+
+def test_names_that_are_no_texts(imputer: Imputer) -> None:
+    table = FRAME.set_axis(["a", 1, 2], axis=1)
+    model = Imputer(**FAST, kinds={"1": "real"}).fit(table)
+    found = model.transform(table)
+    assert list(found) == ["a", 1, 2]
+    np.testing.assert_array_equal(found.to_numpy(), imputer.transform(FRAME).to_numpy())
+    with pytest.raises(InputError, match="The table lacks '2'"):
+        model.transform(table[["a", 1]])
+
+
+def test_levels_of_a_column_whose_name_is_no_text() -> None:
+    table = pd.DataFrame({1: NUMBERS, 2: LABELS})
+    model = reporting()
+    model.schema_, model.fitted_, model.members_ = infer_schema(table), None, 1
+    found = model.probabilities(table, 2)
+    assert list(found) == ["no", "yes"]
+    assert found["yes"].tolist() == (LABELS == "yes").tolist()
+
+
+def test_texts_of_the_newer_dtype() -> None:
+    texts = np.array([["up", "x"], ["", "x"]], np.dtypes.StringDType(na_object=np.nan))
+    texts[1, 0] = np.nan
+    full = Imputer(**FAST).fit_transform(texts)
+    assert (full.dtype, full.tolist()) == (object, [["up", "x"], ["up", "x"]])
 
 
 @pytest.mark.parametrize(
@@ -410,9 +553,44 @@ def test_several_labels() -> None:
         ({"max_seconds": -1}, "max_seconds=-1 is no time; give a number from 0."),
         ({"max_seconds": np.nan}, "max_seconds=nan is no time; give a number from 0."),
         ({"max_seconds": "1"}, "max_seconds='1' is no time; give a number from 0."),
+        (
+            {"max_steps": 99999999999999},
+            "max_steps=99999999999999 must be a whole number of at most 2147483647.",
+        ),
+        *(
+            (
+                {"verbose": verbose},
+                f"verbose={verbose!r} must be 0, or 1 for a progress bar.",
+            )
+            for verbose in (np.array(0), np.arange(2), "yes", None)
+        ),
+        (
+            {"preset": np.array(["fast"])},
+            "preset=array(['fast'], dtype='<U4') is unknown; use 'default', 'paper', 'fast'.",
+        ),
+        (
+            {"inference": np.arange(2)},
+            "inference=array([0, 1]) is unknown; use 'gaussian', 'importance', 'hmc', "
+            "'likelihood'.",
+        ),
+        (
+            {"marginals": np.arange(2)},
+            "marginals=array([0, 1]) is unknown; use 'gaussianised', 'vae'.",
+        ),
+        (
+            {"max_seconds": np.arange(2)},
+            "max_seconds=array([0, 1]) is no time; give a number from 0.",
+        ),
         ({"batch_size": 0}, "batch_size=0 must be a whole number of at least 1."),
         ({"draws": 0}, "draws=0 must be a whole number of at least 1."),
-        ({"random_state": "x"}, "'x' cannot be used to seed a numpy.random.RandomState instance"),
+        *(
+            (
+                {"random_state": seed},
+                f"random_state={seed!r} is no seed; give a whole number from 0 to 4294967295, a "
+                "numpy.random.RandomState or None.",
+            )
+            for seed in ("x", -1, 2**40, 1.5, np.arange(2))
+        ),
         ({"snapshots": 3}, "snapshots=3 is no folder; give its path."),
         (
             {"snapshots": "here", "random_state": None},
@@ -431,8 +609,12 @@ def test_wrong_parameters(wrong: dict[str, Any], sentence: str) -> None:
     assert not hasattr(imputer, "schema_")
 
 
+NO_NUMBERS = "convert it to numbers, or use Classifier for labels."
 PROBABILITY = "is no probability; give a number between 0 and 1."
-UNSEEN = "The feature names should match those that were passed during fit.\n"
+UNORDERED = (
+    "The columns are in another order than in `fit`, from 'b' on, where 'a' was; select them by "
+    "`schema_.names`."
+)
 
 
 @pytest.mark.usefixtures("as_users_have_it")
@@ -473,17 +655,46 @@ UNSEEN = "The feature names should match those that were passed during fit.\n"
             "['a'] is no column with levels; there is none.",
         ),
         (
+            lambda m: m.imputer.transform(FRAME, posterior=np.arange(2)),
+            "posterior=array([0, 1]) is unknown; use 'hmc', 'encoder', 'importance'.",
+        ),
+        *(
+            (lambda m, offset=offset: m.imputer.sample(FRAME, 20, offset=offset), sentence)
+            for offset, sentence in (
+                (-1, "offset=-1 must be a whole number of at least 0."),
+                (1.5, "offset=1.5 must be a whole number of at least 0."),
+                ("a", "offset='a' must be a whole number of at least 0."),
+                (None, "offset=None must be a whole number of at least 0."),
+                (
+                    2**70,
+                    f"offset={2**70} must be a whole number of at most {2**62}.",
+                ),
+            )
+        ),
+        (
+            lambda m: m.imputer.interval(FRAME, 0.9999999999999999),
+            "level=0.9999999999999999 is too close to 1; give a smaller one.",
+        ),
+        (
+            lambda m: m.regressor.predict_interval(ARRAY, 0.9999999999999999),
+            "level=0.9999999999999999 is too close to 1; give a smaller one.",
+        ),
+        (
             lambda m: m.imputer.transform(FRAME.rename(columns={"a": "z"})),
-            f"{UNSEEN}Feature names unseen at fit time:\n- z\n"
-            "Feature names seen at fit time, yet now missing:\n- a\n",
+            "The table lacks 'a' and has 'z' instead; give the columns that `fit` saw, empty "
+            "where nothing is known.",
         ),
         (
-            lambda m: m.imputer.transform(POLARS.select("b", "a", "c")),
-            f"{UNSEEN}Feature names must be in the same order as they were in fit.\n",
+            lambda m: m.imputer.transform(FRAME[["b", "c"]]),
+            "The table lacks 'a'; give the columns that `fit` saw, empty where nothing is known.",
         ),
         (
-            lambda m: m.imputer.transform(ARROW.select(["b", "a", "c"])),
-            f"{UNSEEN}Feature names must be in the same order as they were in fit.\n",
+            lambda m: m.imputer.transform(FRAME.assign(z=1.0)),
+            "The table has 'z', which `fit` did not see; leave out what is not in `schema_.names`.",
+        ),
+        *(
+            (lambda m, table=table: m.imputer.transform(table), UNORDERED)
+            for table in (POLARS.select("b", "a", "c"), ARROW.select(["b", "a", "c"]))
         ),
         (
             lambda m: m.regressor.predict(ARRAY[:, :2]),
@@ -495,9 +706,8 @@ UNSEEN = "The feature names should match those that were passed during fit.\n"
             "number or by a missing value.",
         ),
         (
-            lambda m: m.regressor.predict(FRAME[:0].to_numpy()),
-            "Found array with 0 sample(s) (shape=(0, 3)) while a minimum of 1 is required by "
-            "Regressor.",
+            lambda m: m.regressor.predict(ARRAY[:0]),
+            "The table has no rows; give at least one.",
         ),
         (
             lambda m: m.imputer.diagnostics(FRAME[:0]),
@@ -516,6 +726,22 @@ UNSEEN = "The feature names should match those that were passed during fit.\n"
             "A masked array is not a table; call .astype(float).filled(numpy.nan) on it first.",
         ),
         (
+            lambda _: Imputer().fit(np.where(HIGHEST, np.inf, ARRAY)),
+            "Column 'x{1}' has an infinite value in row {0}; replace it by a number or by a "
+            "missing value.".format(*np.argwhere(HIGHEST)[0]),
+        ),
+        *(
+            (
+                lambda _, series=series: Imputer().fit(series),
+                "A Series is not a table; call .to_frame() on it first.",
+            )
+            for series in (FRAME["a"], POLARS["a"])
+        ),
+        (
+            lambda _: Imputer().fit(sparse.csr_matrix(np.eye(3))),
+            "A sparse matrix is not a table; call .toarray() on it first.",
+        ),
+        (
             lambda _: Imputer().fit(POLARS.lazy()),
             "A polars LazyFrame has no values yet; call .collect() on it first.",
         ),
@@ -529,8 +755,77 @@ UNSEEN = "The feature names should match those that were passed during fit.\n"
         ),
         (
             lambda _: Regressor().fit(ARRAY, LABELS),
-            "The target y is not all numbers (could not convert string to float: "
-            f"{str(LABELS[0])!r}); use Classifier for labels.",
+            f"The target 'y' is not all numbers: row 0 has {str(LABELS[0])!r}; {NO_NUMBERS}",
+        ),
+        *(
+            (
+                lambda _, y=y: Regressor().fit(ARRAY, y),
+                f"The target 'y' is not all numbers: row 0 has {shown}; {NO_NUMBERS}",
+            )
+            for y, shown in (
+                (["1.5"] * 80, "'1.5'"),
+                ([b"1.5"] * 80, "b'1.5'"),
+                (np.array([3] * 80, "M8[ns]"), "np.datetime64('1970-01-01T00:00:00.00..."),
+                (np.array([3] * 80, "m8[ns]"), "np.timedelta64(3,'ns')"),
+                (np.array([3] * 80, "M8[D]"), "np.datetime64('1970-01-04')"),
+                (PAIRS, "(1, 2)"),
+                ([1j] * 80, "1j"),
+            )
+        ),
+        *(
+            (
+                lambda _, kind=kind: kind().fit(ARRAY, []),
+                "Found input variables with inconsistent numbers of samples: 80 rows of X and 0 "
+                "of y.",
+            )
+            for kind in (Regressor, Classifier)
+        ),
+        *(
+            (
+                lambda _, y=y: Classifier().fit(ARRAY, y),
+                f"The target 'y' has the label {shown}; make labels texts, whole numbers or truth "
+                "values.",
+            )
+            for y, shown in (
+                (PAIRS, "(1, 2) of type tuple"),
+                ([b"a", b"b"] * 40, "b'a' of type bytes"),
+                ([Decimal(1), Decimal(2)] * 40, "Decimal('1') of type Decimal"),
+                ([date(2020, 1, 1)] * 80, "datetime.date(2020, 1, 1) of type date"),
+                (np.array([3] * 80, "M8[D]"), "np.datetime64('1970-01-04') of type datetime64"),
+            )
+        ),
+        *(
+            (
+                lambda _, y=y: Classifier().fit(ARRAY, y),
+                "The target 'y' has whole numbers that no integer of 64 bits can hold together; "
+                "make them texts.",
+            )
+            for y in ([2**63, 1] * 40, [2**63, -1] * 40, [2**64, 1] * 40)
+        ),
+        *(
+            (
+                lambda _, y=y: Classifier().fit(ARRAY, y),
+                "The target 'y' has the label 'a\\x00', and NumPy drops null characters at the end "
+                "of a text; remove them, and keep the labels apart.",
+            )
+            for y in (["a", "a\0"] * 40, np.array(["a", "a\0"] * 40, object))
+        ),
+        (
+            lambda m: m.regressor.score(ARRAY, [None] * 80),
+            "The target 'y' is missing in all rows; give one that is known.",
+        ),
+        (
+            lambda m: m.classifier.score(ARRAY, [None] * 80),
+            "The target 'y' is missing in all rows; give one that is known.",
+        ),
+        (
+            lambda m: m.classifier.score(ARRAY, [1] * 80),
+            "The target 'y' has labels of different types, such as 'no' and 1; make them all of "
+            "one type.",
+        ),
+        (
+            lambda m: m.regressor.score(ARRAY, np.zeros((80, 2))),
+            "The number of targets in y is 2, and the model predicts 1; give as many.",
         ),
         (
             lambda _: Regressor().fit(ARRAY, np.where(UNKNOWN, np.inf, NUMBERS)),
@@ -567,10 +862,14 @@ UNSEEN = "The feature names should match those that were passed during fit.\n"
     ],
 )
 def test_wrong_questions(
-    ask: Callable[[Any], Any], sentence: str, imputer: Imputer, regressor: Regressor
+    ask: Callable[[Any], Any],
+    sentence: str,
+    imputer: Imputer,
+    regressor: Regressor,
+    classifier: Classifier,
 ) -> None:
     with pytest.raises(ValueError) as told:  # noqa: PT011 - the sentence is compared
-        ask(SimpleNamespace(imputer=imputer, regressor=regressor))
+        ask(SimpleNamespace(imputer=imputer, regressor=regressor, classifier=classifier))
     assert str(told.value) == sentence
 
 
@@ -589,6 +888,29 @@ def test_a_fit_that_fails_leaves_the_one_before(classifier: Classifier) -> None:
     assert model.classes_.tolist() == ["no", "yes"]
     found = model.set_params(device=None).predict(ARRAY)
     np.testing.assert_array_equal(found, classifier.predict(ARRAY))
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        pd.DataFrame({"q": [1.0, 2.0, np.inf]}),
+        np.array([[1.0, np.inf], [2.0, 3.0]]),
+        pd.DataFrame({"who": [f"patient {i}" for i in range(30)]}),
+    ],
+    ids=["pandas", "array", "identifiers"],
+)
+def test_a_table_that_is_refused_leaves_the_fit_before(imputer: Imputer, bad: Any) -> None:
+    model = copy.copy(imputer)
+    with pytest.raises(InputError):
+        model.fit(bad)
+    assert (model.n_features_in_, model.feature_names_in_.tolist()) == (3, NAMES)
+    pd.testing.assert_frame_equal(model.transform(FRAME), imputer.transform(FRAME))
+
+
+def test_a_table_of_another_kind_is_fitted_to(imputer: Imputer) -> None:
+    model = copy.copy(imputer).fit(ARRAY)
+    assert not hasattr(model, "feature_names_in_")
+    np.testing.assert_array_equal(model.transform(ARRAY), imputer.transform(FRAME).to_numpy())
 
 
 def test_a_fit_that_fails_is_none() -> None:

@@ -1,80 +1,151 @@
 """The `hhvaem` command."""
 
+import contextlib
 import errno
 import io
 import os
+import signal
 import sys
 import warnings
-from typing import Annotated, NoReturn
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
-import typer
-from rich.console import Console
-from rich.markup import escape
+if TYPE_CHECKING:
+    import typer
 
-from hhvaem import __version__
-from hhvaem.cli.data import data
-from hhvaem.cli.demo import demo
-from hhvaem.cli.fit import fit
-from hhvaem.cli.impute import impute
-from hhvaem.cli.paper import paper
-from hhvaem.cli.predict import predict
-from hhvaem.cli.schema import in_options, schema
-from hhvaem.containers import printable
-from hhvaem.errors import InputError, TableWarning
-
+STOPPED = 130  # the status of a command that the keyboard has interrupted
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-
-app = typer.Typer(
-    help="Fill the holes of a table, predict from what is known, ask for what is worth knowing.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
-)
-
-
-def _version(wanted: bool) -> bool:
-    if wanted:
-        typer.echo(f"hhvaem {__version__}")
-        raise typer.Exit
-    return wanted
-
-
-@app.callback()
-def _options(
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
-    ] = False,
-) -> None:
-    pass
-
-
-app.command()(demo)
-app.command()(schema)
-app.command()(fit)
-app.command()(impute)
-app.command()(predict)
-app.add_typer(data, name="data")
-app.add_typer(paper, name="paper")
 
 
 def main() -> None:
     """Run the command; bad input ends with one sentence and status 1, never a traceback."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # where it cannot show all letters
+    with leaving_at_once():
+        # Here, as it takes long enough to be interrupted.
+        app = application()
+        from hhvaem.cli.places import outliving
+
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")  # where it cannot show all letters
+        sys.stdout, sys.stderr = outliving(sys.stdout), outliving(sys.stderr)
+        try:
+            _told(app)
+        except SystemExit as end:
+            if end.code != STOPPED:
+                raise
+            _leave()
+
+
+@contextlib.contextmanager
+def handling(handler: Callable[..., Any]) -> Iterator[None]:
+    """Let the keyboard interrupt in another way, if it may at all: not in the background."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def leaving_at_once() -> contextlib.AbstractContextManager[None]:
+    """End where the keyboard interrupts: libraries swallow it while they are imported."""
+    return handling(_stopped)
+
+
+def _stopped(*_: object) -> NoReturn:
+    with contextlib.suppress(OSError):
+        os.write(2, b"Stopped: nothing more is done.\n")
+    _leave()
+
+
+def _leave() -> NoReturn:
+    """End without taking Python apart, which crashes beneath threads in which XLA compiles."""
+    for stream in (sys.stdout, sys.stderr):
+        # It is None where it was closed, and may be at work on what is interrupted.
+        with contextlib.suppress(OSError, RuntimeError, AttributeError):
+            stream.flush()
+    os._exit(STOPPED)
+
+
+def application() -> "typer.Typer":
+    """Put the commands together."""
+    import typer
+    from typer.core import TyperGroup
+
+    from hhvaem import __version__
+    from hhvaem.cli.data import data
+    from hhvaem.cli.demo import demo
+    from hhvaem.cli.fit import fit
+    from hhvaem.cli.impute import impute
+    from hhvaem.cli.paper import paper
+    from hhvaem.cli.places import interruptible
+    from hhvaem.cli.predict import predict
+    from hhvaem.cli.schema import schema
+
+    class Group(TyperGroup):
+        def invoke(self, ctx: Any) -> Any:
+            with interruptible(lambda: "what was not finished is not written."):
+                return super().invoke(ctx)
+
+    app = typer.Typer(
+        cls=Group,
+        help="Fill the holes of a table, and predict from what is known.",
+        no_args_is_help=True,
+        rich_markup_mode="markdown",
+        pretty_exceptions_enable=False,
+    )
+
+    def told(wanted: bool) -> bool:
+        if wanted:
+            typer.echo(f"hhvaem {__version__}")
+            raise typer.Exit
+        return wanted
+
+    @app.callback()
+    def options(
+        version: Annotated[
+            bool,
+            typer.Option(
+                "--version", metavar="", callback=told, is_eager=True, help="Show the version."
+            ),
+        ] = False,
+    ) -> None:
+        pass
+
+    for command in (demo, schema, fit, impute, predict):
+        app.command()(command)
+    app.add_typer(data, name="data")
+    app.add_typer(paper, name="paper")
+    return app
+
+
+def _told(app: "typer.Typer") -> None:
+    """Run a command, and tell errors and notes in sentences."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    from hhvaem.cli.schema import in_options
+    from hhvaem.containers import printable
+    from hhvaem.errors import InputError, TableWarning
+
     console = Console(stderr=True)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TableWarning)
+
+        def fail(message: str) -> NoReturn:
+            console.print(f"[bold red]Error:[/] {escape(printable(message))}", soft_wrap=True)
+            sys.exit(1)
+
         try:
-            _run()
+            _run(app)
         except InputError as error:
-            _fail(console, in_options(str(error)))
+            fail(in_options(str(error)))
         except OSError as error:
             if error.errno not in _OUTPUT_ERRORS:
                 raise
             # What was printed and not yet written would fail again at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            _fail(console, f"The output cannot be written: {error.strerror}.")
+            fail(f"The output cannot be written: {error.strerror}.")
         finally:
             for warning in caught:
                 console.print(
@@ -82,14 +153,9 @@ def main() -> None:
                 )
 
 
-def _run() -> None:
+def _run(app: "typer.Typer") -> None:
     try:
         app()
     finally:
         if sys.stdout:  # which is None where it was closed
             sys.stdout.flush()  # here, where a full disk can still be told
-
-
-def _fail(console: Console, message: str) -> NoReturn:
-    console.print(f"[bold red]Error:[/] {escape(printable(message))}", soft_wrap=True)
-    sys.exit(1)

@@ -28,10 +28,13 @@ data = typer.Typer(
 )
 
 _Folder = Annotated[
-    Path | None, typer.Option(help="Folder to look into; else HHVAEM_DATA, then the cache.")
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Folder to look into; else HHVAEM_DATA, then the cache."),
 ]
-_Into = Annotated[Path | None, typer.Option(help="Folder to put it into; else the cache.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+_Into = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", help="Folder to put it into; else the cache.")
+]
+_Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON, for programs.")]
 
 
 @data.command("list")

@@ -35,7 +35,7 @@ def demo(
             f"{out} cannot be made a folder: {error.strerror}; name another with --out."
         ) from error
     # Here, so that other commands start without JAX and matplotlib.
-    from hhvaem.demonstration import LEVEL, TARGET, demonstrate
+    from hhvaem.demonstration import LEVEL, TARGET, demonstrate, on_coverage, on_errors
     from hhvaem.report import page
 
     console = Console()
@@ -51,7 +51,9 @@ def demo(
     console.print(_comparison(found))
     guess = found.prediction
     console.print(
-        f"\n{found.coverage:.0%} of the hidden numbers are inside their {LEVEL:.0%} interval.\n"
+        f"\n{on_errors(found)}\n\n"
+        f"{found.coverage:.0%} of the hidden numbers and dates are inside their {LEVEL:.0%} "
+        f"interval. {on_coverage(found)}\n\n"
         f"{TARGET.capitalize()} of {guess.rows} patients, untold: error {guess.error:.1f} (mean of "
         f"the others: {guess.error_of_mean:.1f}), {guess.coverage:.0%} inside their interval."
     )

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,11 +16,12 @@ from rich.console import Console
 from rich.filesize import decimal
 from rich.markup import escape
 
-from hhvaem.cli.places import check_place, interruptible
-from hhvaem.cli.schema import parsed_kind, schema_report
+from hhvaem.cli import leaving_at_once
+from hhvaem.cli.places import check_apart, check_place, interruptible
+from hhvaem.cli.schema import Kinds, Missing, parsed_kinds, ranked, schema_report
 from hhvaem.containers import listed, some
 from hhvaem.errors import InputError
-from hhvaem.files import read_table
+from hhvaem.files import SUFFIXES, read_table
 from hhvaem.inference import FEW_LEVELS, infer_schema
 from hhvaem.reading import FAMILY, read
 
@@ -65,10 +67,8 @@ def fit(
             "values.",
         ),
     ] = None,
-    kind: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN=KIND", help="Say what a column is; may be repeated."),
-    ] = None,
+    kind: Kinds = None,
+    missing: Missing = None,
     preset: Annotated[
         Preset,
         typer.Option(
@@ -90,7 +90,8 @@ def fit(
         typer.Option(min=1, metavar="N", help="Training steps at most; else those of the preset."),
     ] = None,
     seed: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Where all randomness comes from.")
+        int,
+        typer.Option(min=0, max=2**32 - 1, metavar="N", help="Where all randomness comes from."),
     ] = 0,
     snapshots: Annotated[
         Path | None,
@@ -98,27 +99,33 @@ def fit(
             metavar="FOLDER", help="From where the same command goes on if it is interrupted."
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", metavar="", help="Print JSON, for programs.")
+    ] = False,
 ) -> None:
     """Fit a model to a table: to fill holes, or with --target to predict columns."""
-    check_place(out)  # before the work, which would be lost
+    # Before the work, which would be lost.
+    kept = {} if snapshots is None else {"the snapshot": snapshots / "snapshot.safetensors"}
+    check_apart(out, {"the table": table, **kept})
+    _check_suffix(out)
+    check_place(out)
     start = time.monotonic()
     targets = list(dict.fromkeys(target or []))
     told = Console(quiet=as_json)
-    with interruptible(lambda: _kept(snapshots)):
-        kinds = dict(parsed_kind(each) for each in kind or [])
-        whole = read_table(table)
+    with leaving_at_once():
+        kinds, orders = parsed_kinds(kind or [])
+        whole = ranked(read_table(table, missing or ()), orders)
         _check_targets(table, whole, targets, kinds)
         known = whole.drop_columns(targets)
         schema = infer_schema(known, kinds)
         chosen = _task(whole, targets, task)
-        told.print(schema_report(schema))
+        told.print(schema_report(replace(schema, filled=chosen is None)))
         if chosen:
             told.print(f"\n{escape(some(targets))}: {chosen} ({_reason(chosen, task)}).")
         told.print()
         # Here, so that other commands start without JAX.
         from hhvaem import Classifier, Imputer, Regressor
-
+    with interruptible(lambda: _kept(snapshots)):
         options: dict[str, Any] = {
             "preset": preset.value,
             "kinds": kinds or None,
@@ -148,11 +155,20 @@ def fit(
         "seed": seed,
         "seconds": round(time.monotonic() - start, 3),
         **record,
+        "schema": json.loads(schema.to_json()),
     }
     if as_json:
         typer.echo(json.dumps(facts, indent=2))
     else:
         told.print(*_summary(facts), sep="\n", highlight=False)
+
+
+def _check_suffix(out: Path) -> None:
+    if out.suffix.lower() in (*SUFFIXES, ".gz"):
+        raise InputError(
+            f"{out} is named as a table, and would hold a model; name it otherwise, such as "
+            f"{out.with_suffix('.hhvaem')}."
+        )
 
 
 def _check_targets(path: Path, table: pa.Table, targets: list[str], kinds: dict[str, str]) -> None:
@@ -239,8 +255,10 @@ def _summary(facts: dict[str, Any]) -> tuple[str, str]:
     )
     if "steps" not in facts:
         return where, "No column needs a model: holes are filled with the only value there is."
-    gain = np.mean(facts["gain_per_hidden_cell"])
+    factor = f"{np.exp(np.mean(facts['gain_per_hidden_cell'])):.3g}"
+    if float(factor) <= 1:
+        return where, "Hidden cells are predicted no better than by their column alone."
     return where, (
-        f"A known cell, hidden, is {gain:.2f} nats more probable than by its column alone "
-        "(0: nothing learned)."
+        "Hidden cells are predicted better than by their column alone: they are "
+        f"{factor} times as probable."
     )

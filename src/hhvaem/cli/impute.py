@@ -12,6 +12,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from hhvaem.cli.places import check_apart
+from hhvaem.cli.schema import Missing
 from hhvaem.cli.streams import (
     From,
     Json,
@@ -20,8 +22,8 @@ from hhvaem.cli.streams import (
     RowsAtOnce,
     TableFile,
     beside,
-    between_0_and_1,
     loaded,
+    of_an_interval,
     rows_of_a_part,
     stream,
 )
@@ -37,9 +39,9 @@ def impute(
         typer.Option(
             min=1,
             metavar="N",
-            help="Fill at random so many times (multiple imputation). They stand in one long "
-            "table, as those of R's mice: the columns `draw` (from 1; mice's .imp) and `row` "
-            "(mice's .id) come first.",
+            help="Fill at random so many times (multiple imputation). All stand in one long "
+            "table: row by row, and of each row draw by draw. The columns `draw` and `row`, both "
+            "from 1, come first: .imp and .id of R's mice, which stacks whole draws instead.",
         ),
     ] = None,
     posterior: From = None,
@@ -47,11 +49,12 @@ def impute(
         float | None,
         typer.Option(
             metavar="LEVEL",
-            callback=between_0_and_1,
+            callback=of_an_interval,
             help="Add the ends of the interval that holds a value with this probability: the "
             "columns NAME_low and NAME_up of each number.",
         ),
     ] = None,
+    missing: Missing = None,
     rows_at_once: RowsAtOnce = None,
     as_json: Json = False,
 ) -> None:
@@ -63,6 +66,7 @@ def impute(
     if draws and intervals:
         raise typer.BadParameter("Draws have no intervals; leave out --draws or --intervals.")
     start = time.monotonic()
+    check_apart(out, {"the model": model})
     imputer = loaded(model)
     if not hasattr(imputer, "transform"):
         raise InputError(
@@ -90,7 +94,7 @@ def impute(
 
     copies = draws or (3 if intervals else 1)
     rows = rows_of_a_part(rows_at_once, copies * len(imputer.schema_))
-    count = stream(table, out, imputer, rows, work, doing="Filling")
+    count = stream(table, out, imputer, rows, work, missing=missing or (), doing="Filling")
     seconds = time.monotonic() - start
     if as_json:
         facts = {

@@ -2,6 +2,7 @@
 
 import typer
 
+from hhvaem.cli.curves import curves
 from hhvaem.cli.reparam import reparam
 from hhvaem.cli.tables import tables
 from hhvaem.cli.times import times
@@ -12,3 +13,4 @@ paper.command()(tables)
 paper.command()(times)
 paper.command()(toys)
 paper.command()(reparam)
+paper.command()(curves)

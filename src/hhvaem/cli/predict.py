@@ -10,6 +10,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from hhvaem.cli.places import check_apart
+from hhvaem.cli.schema import Missing
 from hhvaem.cli.streams import (
     From,
     Json,
@@ -19,13 +21,15 @@ from hhvaem.cli.streams import (
     RowsAtOnce,
     TableFile,
     beside,
-    between_0_and_1,
     loaded,
+    of_an_interval,
     rows_of_a_part,
     stream,
 )
-from hhvaem.containers import some
+from hhvaem.containers import repeated, some
 from hhvaem.errors import InputError
+
+_WRITTEN = ("predicted", "low", "up")  # of a number
 
 
 def predict(
@@ -36,11 +40,12 @@ def predict(
         float,
         typer.Option(
             metavar="LEVEL",
-            callback=between_0_and_1,
+            callback=of_an_interval,
             help="Probability that the interval of a number holds it.",
         ),
     ] = 0.9,
     posterior: From = None,
+    missing: Missing = None,
     rows_at_once: RowsAtOnce = None,
     as_json: Json = False,
 ) -> None:
@@ -51,6 +56,7 @@ def predict(
     have the targets, which are not looked at.
     """
     start = time.monotonic()
+    check_apart(out, {"the model": model, "the table": table})
     predictor = loaded(model)
     if not hasattr(predictor, "predict"):
         raise InputError(
@@ -58,15 +64,22 @@ def predict(
             "a model with --target."
         )
     ask = _classes if hasattr(predictor, "classes_") else _numbers
+    names = _names(predictor)
+    twice = repeated(names)
+    if twice:
+        raise InputError(
+            f"The output would have more than one column {twice}; fit a model for each target."
+        )
 
     def work(part: pa.Table, known: pa.Table, before: int) -> pa.Table:
         del before
         if not part.num_rows:
             raise InputError(f"{table} has no rows; there is nothing to predict.")
-        return beside(table, part, ask(predictor, known, level, posterior))
+        columns = ask(predictor, known, level, posterior)
+        return beside(table, part, dict(zip(names, columns, strict=True)))
 
     rows = rows_of_a_part(rows_at_once, len(predictor.schema_))
-    count = stream(table, out, predictor, rows, work, doing="Predicting")
+    count = stream(table, out, predictor, rows, work, missing=missing or (), doing="Predicting")
     seconds = time.monotonic() - start
     targets = predictor.target_names_
     if as_json:
@@ -85,9 +98,25 @@ def predict(
     )
 
 
+def _names(model: Any) -> list[str]:
+    """Name the columns that are written, target by target."""
+    if not hasattr(model, "classes_"):
+        return [f"{name}_{what}" for name in model.target_names_ for what in _WRITTEN]
+    return [
+        name
+        for target, classes in zip(model.target_names_, _labels(model), strict=True)
+        for name in (f"{target}_predicted", *(f"{target}_p_{label}" for label in classes.tolist()))
+    ]
+
+
+def _labels(model: Any) -> list[np.ndarray]:
+    """Give the classes of each target."""
+    return [model.classes_] if model.flat_ else model.classes_
+
+
 def _numbers(
     model: Any, known: pa.Table, level: float, posterior: Posterior | None
-) -> dict[str, pa.Array]:
+) -> list[pa.Array]:
     """Give the mean of each target and the ends of its interval."""
     ends = (1 - level) / 2, (1 + level) / 2
 
@@ -96,26 +125,17 @@ def _numbers(
 
     # All at once: nearly all of the time is that of the chains.
     found = model._ask(known, posterior, None, ask)
-    return {
-        f"{name}_{what}": pa.array(values)
-        for name, each in zip(model.target_names_, found, strict=True)
-        for what, values in zip(("predicted", "low", "up"), each.T, strict=True)
-    }
+    return [pa.array(values) for each in found for values in each.T]
 
 
 def _classes(
     model: Any, known: pa.Table, level: float, posterior: Posterior | None
-) -> dict[str, pa.Array]:
+) -> list[pa.Array]:
     """Give the most probable class of each target, and the probability of each class."""
     del level  # classes have no intervals
     shares = model.predict_proba(known, posterior=posterior)
-    if model.flat_:
-        parts = [(model.classes_, shares)]
-    else:
-        parts = list(zip(model.classes_, shares, strict=True))
-    columns: dict[str, pa.Array] = {}
-    for name, (classes, each) in zip(model.target_names_, parts, strict=True):
-        columns[f"{name}_predicted"] = pa.array(classes[each.argmax(1)])
-        for label, share in zip(classes.tolist(), each.T, strict=True):
-            columns[f"{name}_p_{label}"] = pa.array(share)
-    return columns
+    return [
+        column
+        for classes, each in zip(_labels(model), [shares] if model.flat_ else shares, strict=True)
+        for column in (pa.array(classes[each.argmax(1)]), *map(pa.array, each.T))
+    ]

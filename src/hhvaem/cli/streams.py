@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from hhvaem.cli import leaving_at_once
 from hhvaem.cli.places import interruptible
 from hhvaem.containers import listed
 from hhvaem.delimited import unpacked
@@ -58,21 +59,24 @@ RowsAtOnce = Annotated[
         min=1, metavar="N", help="Rows in memory at once; else chosen by the number of columns."
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON, for programs.")]
 
 
-def between_0_and_1(level: float | None) -> float | None:
-    """Refuse what is no probability, as an option."""
+def of_an_interval(level: float | None) -> float | None:
+    """Refuse a level that is no probability, or so near 1 that its interval has no ends."""
     if level is not None and not 0 < level < 1:
         raise typer.BadParameter(f"{level:g} is no probability between 0 and 1.")
+    if level is not None and (1 + level) / 2 == 1:
+        raise typer.BadParameter(f"{level!r} is too near 1: an interval would have no ends.")
     return level
 
 
 def loaded(path: Path) -> Any:
     """Read a model for use here, on tables whose columns go by their names."""
-    from hhvaem import load  # here, so that other commands start without JAX
+    with leaving_at_once():
+        from hhvaem import load  # here, so that other commands start without JAX
 
-    model = load(path)
+        model = load(path)
     # The device of the machine that it was fitted on need not be here.
     model.set_params(device=None)
     # It may have been fitted on an array, but columns of files always have names.
@@ -92,6 +96,7 @@ def stream(
     rows: int,
     work: Callable[[pa.Table, pa.Table, int], pa.Table],
     *,
+    missing: Sequence[str],
     doing: str,
 ) -> int:
     """Read a table in parts and write what is made of each, and give the number of rows.
@@ -107,11 +112,14 @@ def stream(
     work
         Makes what is written of a part, of its columns that the model knows, and of the number
         of rows before it.
+    missing
+        Texts that mean a missing value in the columns that the model uses.
     doing
         A word for the progress bar.
     """
     names, done = model.schema_.names, 0
     types = {c.name: _TYPES[c.storage] for c in model.schema_ if c.storage in _TYPES}
+    used = {c.name for c in model.schema_ if c.kind != "ignored"}
     first: pa.Schema = None
     notes: list[str] = []
     with (
@@ -119,8 +127,11 @@ def stream(
         write_chunks(out) as written,
         _bar(table, doing) as advance,
     ):
-        for part in read_chunks(table, rows, types):
+        # What the model does not use is passed on as it is: as text, where text is written.
+        typed = used if written.text else None
+        for part in read_chunks(table, rows, types, missing=missing, typed=typed):
             if first is None:
+                written.check(part.schema)
                 _check_columns(table, part, [*names, *getattr(model, "target_names_", [])], names)
             with _noted(notes), _rows_counted_from(done):
                 result = work(part, part.select(names), done)

@@ -30,18 +30,33 @@ SHOWN = {
 
 
 def tables(
-    data: Annotated[str, typer.Option(help="Tables, with commas between them.")] = "all",
-    models: Annotated[str, typer.Option(help="Models, with commas between them.")] = "all",
+    data: Annotated[
+        str, typer.Option(metavar="NAMES", help="Tables, with commas between them.")
+    ] = "all",
+    models: Annotated[
+        str, typer.Option(metavar="NAMES", help="Models, with commas between them.")
+    ] = "all",
     baselines: Annotated[
         str,
         typer.Option(
-            help="Peers beside them, with commas between; those that take long get two folds."
+            metavar="NAMES",
+            help="Peers beside them, with commas between; those that take long get two folds.",
         ),
     ] = "none",
-    splits: Annotated[int, typer.Option(min=1, max=10, help="How many of the ten folds.")] = 10,
-    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("paper"),
+    ablations: Annotated[
+        bool,
+        typer.Option(
+            "--ablations", metavar="", help="Also HH-VAEM without some of its parts, and more."
+        ),
+    ] = False,
+    splits: Annotated[
+        int, typer.Option(min=1, max=10, metavar="N", help="How many of the ten folds.")
+    ] = 10,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the results.")] = Path(
+        "paper"
+    ),
     quick: Annotated[
-        bool, typer.Option("--quick", help="Two small tables, two folds, few steps.")
+        bool, typer.Option("--quick", metavar="", help="Two small tables, two folds, few steps.")
     ] = False,
 ) -> None:
     """Train the models of the paper on folds of its tables, and test them.
@@ -53,13 +68,15 @@ def tables(
     from hhvaem.paper.baselines import BASELINES
     from hhvaem.paper.folds import PUBLISHED
     from hhvaem.paper.records import write_json
-    from hhvaem.paper.tables import MODELS, complete
+    from hhvaem.paper.tables import ABLATIONS, MODELS, complete
     from hhvaem.progress import training_bar
 
     names = _chosen(data, QUICK if quick and data == "all" else tuple(PUBLISHED), "table")
-    kinds = _chosen(models, tuple(MODELS), "model") + _chosen(
-        baselines, tuple(BASELINES), "baseline"
-    )
+    kinds = [
+        *_chosen(models, tuple(MODELS), "model"),
+        *(ABLATIONS if ablations else ()),
+        *_chosen(baselines, tuple(BASELINES), "baseline"),
+    ]
     folds = range(min(splits, QUICK_FOLDS) if quick else splits)
     gathered, folder = out / "tables.json", out / "tables"
     prepare(folder, gathered)
@@ -75,7 +92,7 @@ def tables(
                 say=console.print,
                 bar=partial(training_bar, console=console),
             )
-    records = collection.gather_runs(folder, tuple(PUBLISHED), (*MODELS, *BASELINES))
+    records = collection.gather_runs(folder, tuple(PUBLISHED), (*MODELS, *ABLATIONS, *BASELINES))
     write_json({"records": records}, gathered)
     console.print(_means(records, names, kinds))
     console.print(
@@ -108,11 +125,11 @@ def _means(records: list[dict[str, Any]], names: Iterable[str], kinds: Iterable[
     for head in SHOWN.values():
         table.add_column(head, justify="right", no_wrap=True)
     for name in names:
-        for kind in kinds:
-            own = [r for r in records if (r["table"], r["model"]) == (name, kind)]
-            if own:
-                means = [_mean([r[score] for r in own if score in r]) for score in SHOWN]
-                table.add_row(name, kind, str(len(own)), *means)
+        there = [r for r in records if r["table"] == name and r["model"].startswith(tuple(kinds))]
+        for model in dict.fromkeys(r["model"] for r in there):
+            own = [r for r in there if r["model"] == model]
+            means = [_mean([r[score] for r in own if score in r]) for score in SHOWN]
+            table.add_row(name, model, str(len(own)), *means)
         table.add_section()
     return table
 

@@ -5,7 +5,7 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from numbers import Real
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,10 +17,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from hhvaem import fitting
 from hhvaem.checks import check_count
-from hhvaem.containers import like, listed
+from hhvaem.containers import like, listed, shown
 from hhvaem.errors import InputError, TableWarning
-from hhvaem.estimators.tables import checked_table
-from hhvaem.estimators.targets import Targets
+from hhvaem.estimators.tables import known_table, remember_columns
+from hhvaem.estimators.targets import Targets, copies
 from hhvaem.fitting import Fitted, Part
 from hhvaem.inference import infer_schema
 from hhvaem.posterior import POSTERIORS, How, Posterior
@@ -49,8 +49,8 @@ EVIDENCE = How("hmc", chains=32, transitions=30)
 PARAMETERS = """Parameters
     ----------
     preset
-        `default`; `paper`, the settings of the paper; or `fast`, which trains in seconds and is
-        for trying things out.
+        `default`; `paper`, the settings of the paper; or `fast`, which is for trying things out:
+        most of its time is compiling.
     layers
         Sizes of the latent layers, data upwards, such as `(10, 5)`.
     inference
@@ -161,15 +161,17 @@ class Estimator(BaseEstimator):
         """Give the columns that a report names, and a line about those that it does not."""
         more = len(self.schema_) - REPORTED
         rest = f"... and {more} more columns, all of them in schema_" if more > 0 else ""
-        return Schema(self.schema_.columns[:REPORTED]), rest
+        return replace(self.schema_, columns=self.schema_.columns[:REPORTED]), rest
 
     def _fit(self, table: Any, goal: Targets | None) -> None:
         plan = self._plan()
         if self.snapshots is not None and self.random_state is None:
             raise InputError("With snapshots a fit needs a random_state, to be the same again.")
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        schema = infer_schema(table, self.kinds)
+        seed = _seed(self.random_state)
+        schema = replace(infer_schema(table, self.kinds), filled=goal is None)
         values, mask = encode(table, schema)
+        if goal is not None:
+            _warn_of_copies(copies(Part(schema.modelled, values, mask), goal))
         fitted = None
         if schema.modelled or goal is not None:
             with self._on_device(), self._bar(plan) as report:
@@ -183,7 +185,8 @@ class Estimator(BaseEstimator):
                     progress=report,
                 )
             _warn_of_nothing_learned(fitted)
-        # At the end: what fails on the way is not fitted.
+        # At the end: what fails on the way leaves the fit before as it was.
+        remember_columns(self, table)
         self.schema_: Schema = schema
         self.members_ = plan.members
         self.fitted_: Fitted | None = fitted
@@ -206,9 +209,13 @@ class Estimator(BaseEstimator):
         if self.max_seconds is not None and not (
             isinstance(self.max_seconds, Real) and self.max_seconds >= 0
         ):
-            raise InputError(f"max_seconds={self.max_seconds!r} is no time; give a number from 0.")
+            raise InputError(
+                f"max_seconds={shown(self.max_seconds)} is no time; give a number from 0."
+            )
         if not isinstance(self.snapshots, str | os.PathLike | None):
             raise InputError(f"snapshots={self.snapshots!r} is no folder; give its path.")
+        if not isinstance(self.verbose, Integral | np.bool_):
+            raise InputError(f"verbose={shown(self.verbose)} must be 0, or 1 for a progress bar.")
         how = plan.how
         if self.preset == "paper" and settings.inference not in THREE_STAGES:
             how = replace(
@@ -246,7 +253,7 @@ class Estimator(BaseEstimator):
 
     def _encoded(self, X: Any) -> tuple[Any, Encoded]:
         check_is_fitted(self, "schema_")
-        table = checked_table(self, X, reset=False)
+        table = known_table(self, X)
         return table, encode(table, self.schema_)
 
     def _encoded_rows(self, X: Any) -> tuple[Any, Encoded]:
@@ -336,9 +343,34 @@ def check_probability(name: str, value: Any) -> None:
         raise InputError(f"{name}={value!r} is no probability; give a number between 0 and 1.")
 
 
+def interval_ends(level: Any) -> tuple[float, float]:
+    """Give the probabilities at the ends of an interval, of which both sides leave out the same.
+
+    Raises
+    ------
+    InputError
+        Where the level is no probability, or its upper end could not be told from 1.
+    """
+    check_probability("level", level)
+    low, up = (1 - float(level)) / 2, (1 + float(level)) / 2
+    if up == 1:
+        raise InputError(f"level={level!r} is too close to 1; give a smaller one.")
+    return low, up
+
+
+def _seed(random_state: Any) -> int:
+    try:
+        return int(check_random_state(random_state).randint(2**31 - 1))
+    except (ValueError, TypeError) as error:
+        raise InputError(
+            f"random_state={shown(random_state)} is no seed; give a whole number from 0 to "
+            f"{2**32 - 1}, a numpy.random.RandomState or None."
+        ) from error
+
+
 def _check_known(name: str, value: Any, known: Sequence[str]) -> None:
-    if value not in known:
-        raise InputError(f"{name}={value!r} is unknown; use {listed(known)}.")
+    if not isinstance(value, str) or value not in known:
+        raise InputError(f"{name}={shown(value)} is unknown; use {listed(known)}.")
 
 
 def _checked_layers(layers: Any) -> tuple[int, ...]:
@@ -351,10 +383,21 @@ def _checked_layers(layers: Any) -> tuple[int, ...]:
 
 
 def _warn_of_nothing_learned(fitted: Fitted) -> None:
-    if max(fitted.record["gain_per_hidden_cell"]) <= 0:
+    if np.mean(fitted.record["gain_per_hidden_cell"]) <= 0:
         warnings.warn(
             "The model predicts hidden cells no better than each column does by itself: the "
-            "columns have nothing to do with each other, or training was too short.",
+            "columns have nothing to do with each other, rows are too few to tell, or training was "
+            "too short.",
             TableWarning,
             stacklevel=3,
+        )
+
+
+def _warn_of_copies(found: list[tuple[str, str]]) -> None:
+    for column, target in found:
+        warnings.warn(
+            f"Column {column!r} of X equals the target {target!r} in all rows, so that there is "
+            "nothing to learn but to copy it; leave it out.",
+            TableWarning,
+            stacklevel=5,
         )

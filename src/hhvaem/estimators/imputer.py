@@ -1,17 +1,21 @@
 """`Imputer`: fill the holes of tables."""
 
+from collections.abc import Hashable
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
+import pyarrow as pa
 from jaxtyping import Bool, Float, Shaped
 from sklearn.base import TransformerMixin
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from hhvaem.checks import check_count
 from hhvaem.containers import like, listed
 from hhvaem.errors import InputError
-from hhvaem.estimators.base import Estimator, check_probability, with_parameters
-from hhvaem.estimators.tables import checked_table
+from hhvaem.estimators.base import Estimator, check_probability, interval_ends, with_parameters
+from hhvaem.estimators.tables import new_table
 from hhvaem.posterior import Posterior
 from hhvaem.schema import LEVELLED
 from hhvaem.table import Encoded, fill, holes, without_columns
@@ -56,7 +60,7 @@ class Imputer(TransformerMixin, Estimator):
             Not used.
         """
         del y
-        self._fit(checked_table(self, X, reset=True), None)
+        self._fit(new_table(self, X), None)
         return self
 
     def transform(
@@ -81,7 +85,13 @@ class Imputer(TransformerMixin, Estimator):
         """
         table, encoded = self._encoded(X)
         values = self._by_hole(table, encoded, posterior, draws, lambda law, *at: law.filled(*at))
-        return fill(table, self.schema_, values)
+        full = fill(table, self.schema_, values)
+        wanted = _get_output_config("transform", self)["dense"]
+        if isinstance(full, pa.Table) and wanted != "default":
+            # scikit-learn, which does this for other containers, does not know this one.
+            frame = nw.from_native(full, eager_only=True)
+            return frame.to_pandas() if wanted == "pandas" else frame.to_polars()
+        return full
 
     def sample(
         self, X: Any, draws: int = 20, *, posterior: Posterior | None = None, offset: int = 0
@@ -108,6 +118,7 @@ class Imputer(TransformerMixin, Estimator):
         list of tables
         """
         check_count("draws", draws, 1)
+        check_count("offset", offset, 0, most=2**62)
         table, (values, mask) = self._encoded(X)
         how = self._how(posterior, draws)
         filled = np.repeat(np.where(mask, values, 0.0)[None], draws, axis=0)
@@ -159,8 +170,7 @@ class Imputer(TransformerMixin, Estimator):
         low, up
             Tables as `quantile` gives them.
         """
-        check_probability("level", level)
-        low, up = (1 - level) / 2, (1 + level) / 2
+        low, up = interval_ends(level)
         return (
             self.quantile(X, low, posterior=posterior, draws=draws),
             self.quantile(X, up, posterior=posterior, draws=draws),
@@ -169,7 +179,7 @@ class Imputer(TransformerMixin, Estimator):
     def probabilities(
         self,
         X: Any,
-        column: str,
+        column: Hashable,
         *,
         posterior: Posterior | None = None,
         draws: int | None = None,
@@ -184,12 +194,14 @@ class Imputer(TransformerMixin, Estimator):
         """
         table, (values, mask) = self._encoded(X)
         names = [c.name for c in self.schema_ if c.kind in LEVELLED]
-        if column not in names:
+        # As in a schema, where every name is a text.
+        name = str(column)
+        if name not in names:
             those = f"those are {listed(names)}" if names else "there is none"
             raise InputError(f"{column!r} is no column with levels; {those}.")
         how = self._how(posterior, draws)
-        place = self.schema_.modelled.index(self.schema_[column])
-        levels = self.schema_[column].levels
+        place = self.schema_.modelled.index(self.schema_[name])
+        levels = self.schema_[name].levels
         shares = np.zeros((len(values), len(levels)))
         seen = mask[:, place]
         shares[seen, values[seen, place].astype(int)] = 1.0

@@ -6,12 +6,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Shaped
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils import Tags
 
 from hhvaem.checks import check_count
+from hhvaem.errors import InputError
 from hhvaem.estimators import targets
-from hhvaem.estimators.base import Estimator, check_probability, with_parameters
-from hhvaem.estimators.tables import checked_table
+from hhvaem.estimators.base import Estimator, interval_ends, with_parameters
+from hhvaem.estimators.tables import new_table
 from hhvaem.estimators.targets import Targets
 from hhvaem.posterior import Posterior
 
@@ -44,7 +46,7 @@ class _Predictor(Estimator):
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y "
                 "is None."
             )
-        return checked_table(self, X, reset=True)
+        return new_table(self, X)
 
     def _draw(
         self, X: Any, draws: int, posterior: Posterior | None
@@ -55,6 +57,13 @@ class _Predictor(Estimator):
             how = self._how(posterior, draws)
             parts = [target[:draws] for _, _, target in self._model().cases(values, mask, how)]
         return np.concatenate(parts, axis=1)
+
+    def _check_targets(self, count: int) -> None:
+        if count != self.n_outputs_:
+            raise InputError(
+                f"The number of targets in y is {count}, and the model predicts {self.n_outputs_}; "
+                "give as many."
+            )
 
     def _shaped(self, parts: Sequence[np.ndarray]) -> Any:
         return parts[0] if self.flat_ else np.stack(parts, axis=1)
@@ -130,8 +139,7 @@ class Regressor(RegressorMixin, _Predictor):
         draws: int | None = None,
     ) -> tuple[Float[np.ndarray, "rows *targets"], Float[np.ndarray, "rows *targets"]]:
         """Give the ends of the interval that holds each target with probability `level`."""
-        check_probability("level", level)
-        ends = (1 - level) / 2, (1 + level) / 2
+        ends = interval_ends(level)
         both = self._ask(
             X, posterior, draws, lambda law, *at: np.stack([law.quantile(*at, q) for q in ends], 1)
         )
@@ -145,6 +153,35 @@ class Regressor(RegressorMixin, _Predictor):
         """Draw the targets of each row."""
         drawn = self._draw(X, draws, posterior)
         return drawn[..., 0] if self.flat_ else drawn
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Give the share of the variance that is predicted (R²), by rows with a known target.
+
+        Parameters
+        ----------
+        X
+            A table.
+        y
+            The true targets; those that are missing do not count.
+        sample_weight
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            Of several targets, the mean.
+        """
+        found = self.predict(X)
+        truth = targets.numbers(y, len(found)).part
+        self._check_targets(truth.values.shape[1])
+        weights = None if sample_weight is None else np.asarray(sample_weight)
+        shares = [
+            r2_score(one[at], other[at], sample_weight=None if weights is None else weights[at])
+            for one, other, at in zip(
+                truth.values.T, found.reshape(truth.values.shape).T, truth.mask.T, strict=True
+            )
+        ]
+        return float(np.mean(shares))
 
 
 @with_parameters
@@ -220,6 +257,38 @@ class Classifier(ClassifierMixin, _Predictor):
         if self.flat_:
             return self.classes_[drawn[..., 0]]
         return _beside([c[drawn[..., j]] for j, c in enumerate(self.classes_)])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Give the share of rows with a known label in which it is predicted.
+
+        Parameters
+        ----------
+        X
+            A table.
+        y
+            The true labels; rows that lack one do not count.
+        sample_weight
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            Of several targets, the share of rows in which all are right.
+        """
+        found = self.predict(X)
+        names, truth, known, _ = targets.known_labels(y, len(found))
+        self._check_targets(len(names))
+        rows = np.flatnonzero(known.all(1))
+        if not rows.size:
+            raise InputError("No row of y has all of its labels; give one that has.")
+        right = np.ones(rows.size, bool)
+        guesses = found.reshape(len(found), -1).T
+        classes = [self.classes_] if self.flat_ else self.classes_
+        for name, one, other, own in zip(names, truth, guesses, classes, strict=True):
+            targets.check_alike(name, np.append(one[rows].astype(object), own[:1].tolist()))
+            right &= one[rows] == other[rows]
+        weights = None if sample_weight is None else np.asarray(sample_weight)[rows]
+        return float(np.average(right, weights=weights))
 
 
 def _beside(labels: list[Shaped[np.ndarray, "*rows"]]) -> Shaped[np.ndarray, "*rows targets"]:

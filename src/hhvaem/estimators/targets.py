@@ -1,21 +1,21 @@
 """Targets as users give them, to numbers and back."""
 
 from dataclasses import dataclass
-from numbers import Number
+from numbers import Integral, Number
 from typing import Any
 
 import narwhals.dependencies as nwd
 import narwhals.stable.v2 as nw
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Shaped
+from jaxtyping import Bool, Shaped
 from sklearn.utils.multiclass import check_classification_targets
 
-from hhvaem.containers import columns_of
+from hhvaem.containers import columns_of, shown
 from hhvaem.errors import InputError
 from hhvaem.estimators.tables import is_frame
 from hhvaem.fitting import Part
-from hhvaem.schema import Column
+from hhvaem.schema import LEVELLED, Column
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,12 @@ def numbers(y: Any, rows: int) -> Targets:
         Where they are none, are infinite, are not one for each row, or none is known.
     """
     names, cells, flat = _columns(y, rows)
+    for name, cell in zip(names, cells, strict=True):
+        _check_numbers(name, cell)
     try:
         values = np.stack([np.asarray(cell, np.float64) for cell in cells], axis=1)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(
-            f"The target y is not all numbers ({error}); use Classifier for labels."
-        ) from error
+        raise InputError(f"The target y has a number that is no float: {error}.") from error
     if np.isinf(values).any():
         row, column = np.argwhere(np.isinf(values))[0]
         raise InputError(
@@ -72,15 +72,13 @@ def labels(y: Any, rows: int) -> Targets:
     InputError
         Where they are none, are not one for each row, or there is one class only.
     """
-    names, cells, flat = _columns(y, rows)
+    names, cells, mask, flat = known_labels(y, rows)
     columns, values, classes = [], [], []
-    mask = np.stack([[value is not None for value in cell] for cell in cells], axis=1)
-    _check_known(names, mask)
     for j, (name, cell) in enumerate(zip(names, cells, strict=True)):
         known = cell[mask[:, j]]
         if known.dtype == object:
-            _check_alike(name, known)
-            known = np.array(known.tolist())
+            check_alike(name, known)
+            known = _plain_labels(name, known)
         check_classification_targets(known)
         found, index = np.unique(known, return_inverse=True)
         if len(found) < 2:
@@ -94,7 +92,43 @@ def labels(y: Any, rows: int) -> Targets:
         columns.append(Column(name, kind, levels=tuple(range(len(found)))))
         values.append(codes)
         classes.append(found)
-    return Targets(Part(tuple(columns), np.stack(values, axis=1), mask), tuple(classes), flat)
+    part = Part(tuple(columns), np.stack(values, axis=1), mask)
+    return Targets(part, tuple(classes), flat)
+
+
+def known_labels(
+    y: Any, rows: int
+) -> tuple[list[str], list[Shaped[np.ndarray, " rows"]], Bool[np.ndarray, "rows targets"], bool]:
+    """Give the names of targets, their cells, where each is known, and whether y is no table.
+
+    Raises
+    ------
+    InputError
+        Where they are not one for each row, or one is nowhere known.
+    """
+    names, cells, flat = _columns(y, rows)
+    mask = np.stack([[value is not None for value in cell] for cell in cells], axis=1)
+    _check_known(names, mask)
+    return names, cells, mask, flat
+
+
+def copies(features: Part, goal: Targets) -> list[tuple[str, str]]:
+    """Find the columns that have the cells of a target and its holes, and the target of each."""
+    found = []
+    for k, target in enumerate(goal.part.columns):
+        seen = goal.part.mask[:, k]
+        truth: np.ndarray = goal.part.values[seen, k]
+        if goal.classes:
+            truth = goal.classes[k][truth.astype(int)]
+        for j, column in enumerate(features.columns):
+            if not np.array_equal(features.mask[:, j], seen):
+                continue
+            values: np.ndarray = features.values[seen, j]
+            if column.kind in LEVELLED:
+                values = np.array(column.levels, object)[values.astype(int)]
+            if np.array_equal(values, truth):
+                found.append((column.name, target.name))
+    return found
 
 
 def _columns(y: Any, rows: int) -> tuple[list[str], list[Shaped[np.ndarray, " rows"]], bool]:
@@ -111,11 +145,11 @@ def _columns(y: Any, rows: int) -> tuple[list[str], list[Shaped[np.ndarray, " ro
         names, cells, flat = [str(getattr(y, "name", None) or "y")], [_cells(y)], True
     else:
         # As objects: among texts NaN would otherwise become one.
-        array = y if isinstance(y, np.ndarray) else np.asarray(y, dtype=object)
+        array = np.asarray(y) if isinstance(y, np.ndarray) else np.asarray(y, dtype=object)
         if array.ndim not in (1, 2):
             raise InputError(f"The target y has {array.ndim} dimensions; it needs one or two.")
         flat = array.ndim == 1
-        array = array.reshape(len(array), -1)
+        array = array[:, None] if flat else array
         names = ["y"] if array.shape[1] == 1 else [f"y{i}" for i in range(array.shape[1])]
         cells = [_cells(column) for column in array.T]
     lengths = {len(cell) for cell in cells} or {0}
@@ -135,10 +169,12 @@ def _cells(column: Any) -> Shaped[np.ndarray, " rows"]:
     array = series.to_numpy() if isinstance(series, nw.Series) else column
     if array.dtype.kind in "iub":
         return array
-    values = series.to_list() if isinstance(series, nw.Series) else array.tolist()
-    cells = np.empty(len(values), dtype=object)
-    cells[:] = [None if _is_missing(value) else value for value in values]
-    return cells
+    if isinstance(series, nw.Series):
+        values = series.to_list()
+    else:  # to tolist, dates in nanoseconds are whole numbers
+        values = list(array) if array.dtype.kind in "mM" else array.tolist()
+    known = (None if _is_missing(value) else value for value in values)
+    return np.fromiter(known, dtype=object, count=len(values))
 
 
 def _is_missing(value: Any) -> bool:
@@ -147,9 +183,11 @@ def _is_missing(value: Any) -> bool:
         return value is None or not bool(value == value)
     except TypeError:
         return True
+    except ValueError:  # an array
+        return False
 
 
-def _check_alike(name: str, labels: Shaped[np.ndarray, " seen"]) -> None:
+def check_alike(name: str, labels: Shaped[np.ndarray, " seen"]) -> None:
     """Refuse labels of which NumPy would turn some into another type."""
     first = {_family(label): label for label in labels[::-1]}
     if len(first) > 1:
@@ -158,6 +196,41 @@ def _check_alike(name: str, labels: Shaped[np.ndarray, " seen"]) -> None:
             f"The target {name!r} has labels of different types, such as {one} and {other}; make "
             "them all of one type."
         )
+
+
+def _check_numbers(name: str, cells: Shaped[np.ndarray, " rows"]) -> None:
+    if cells.dtype != object:
+        return
+    for row, value in enumerate(cells):
+        # To NumPy, a span of time is a whole number.
+        number = isinstance(value, Number | np.bool_) and not isinstance(value, np.timedelta64)
+        if value is not None and (not number or isinstance(value, complex)):
+            raise InputError(
+                f"The target {name!r} is not all numbers: row {row} has {shown(value)}; convert it "
+                "to numbers, or use Classifier for labels."
+            )
+
+
+def _plain_labels(name: str, labels: Shaped[np.ndarray, " seen"]) -> Shaped[np.ndarray, " seen"]:
+    """Make an array of labels that are all of one type, if it keeps them as they are."""
+    for label in labels:
+        if not isinstance(label, str | bool | np.bool_ | Integral | float | np.floating):
+            raise InputError(
+                f"The target {name!r} has the label {shown(label)} of type "
+                f"{type(label).__name__}; make labels texts, whole numbers or truth values."
+            )
+        if isinstance(label, str) and label.endswith("\0"):
+            raise InputError(
+                f"The target {name!r} has the label {shown(label)}, and NumPy drops null "
+                "characters at the end of a text; remove them, and keep the labels apart."
+            )
+    found = np.array(labels.tolist())
+    if found.dtype.kind not in "iub" and all(isinstance(label, Integral) for label in labels):
+        raise InputError(
+            f"The target {name!r} has whole numbers that no integer of 64 bits can hold together; "
+            "make them texts."
+        )
+    return found
 
 
 def _family(label: Any) -> type:

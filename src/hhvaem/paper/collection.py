@@ -15,7 +15,7 @@ IDENTITY = ("table", "model", "layers", "settings", "marginal_steps", "seed", "d
 
 def place(folder: Path, table: str, model: str) -> Path:
     """Give the file of a table and a model."""
-    return folder / f"{table}-{model}.json"
+    return folder / f"{table}-{model.replace(' ', '-')}.json"
 
 
 def read_run(path: Path) -> dict[str, Any] | None:

@@ -15,21 +15,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, Key, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray
 
 from hhvaem.compiling import each_model, program
 from hhvaem.encoding import Cells
 from hhvaem.marginal_vae import LOG_NOISE, PARTS, MarginalVAEs
 from hhvaem.marginals import Outputs, cell_log_prob, layout, log_inputs
-from hhvaem.model import Model, Row
+from hhvaem.model import Model, Row, Seen
 from hhvaem.objectives import Sampler
 from hhvaem.paper.folds import Fold, Part
-from hhvaem.posterior import How, case, draw
+from hhvaem.posterior import How, Tuned, case, draw, log_evidence
+from hhvaem.sampling.annealing import Estimate
 
 # The published number of draws, and how many of them also draw cells.
 DRAWS, CASES = 1000, 100
 # Rows whose draws an accelerator makes at once.
 ROWS_AT_ONCE = 16
+# Chains and temperatures that estimate the probability of a row.
+ANNEALED = How("hmc", chains=16, transitions=100, leapfrog=3)
 
 
 class Weights(NamedTuple):
@@ -80,6 +83,18 @@ class Told(NamedTuple):
     acceptance: Float[Array, "*rows"]
 
 
+class Evidence(NamedTuple):
+    """Estimates of log probabilities of a row's cells, in the units that the model sees.
+
+    Both are lower bounds in expectation, of the observed cells and of all; their difference, the
+    log probability of the hidden cells together, is an estimate with a standard error.
+    """
+
+    observed: Float[Array, "*rows"]
+    everything: Float[Array, "*rows"]
+    error: Float[Array, "*rows"]
+
+
 def class_weights(fold: Fold, *, weighted_target: bool) -> Weights:
     """Give the published weights: for each row of the second level, how many the first has."""
 
@@ -98,7 +113,7 @@ def class_weights(fold: Fold, *, weighted_target: bool) -> Weights:
 @program
 def look(
     models: Model,
-    samplers: Sampler,
+    samplers: Sampler | Tuned,
     rows: Row,
     weights: Weights,
     keys: Key[Array, "folds rows"],
@@ -108,7 +123,7 @@ def look(
 
     def fold(
         model: Model,
-        sampler: Sampler,
+        sampler: Sampler | Tuned,
         rows: Row,
         weights: Weights,
         keys: Key[Array, " rows"],
@@ -120,9 +135,39 @@ def look(
     return each_model(fold, models, samplers, rows, weights, keys)
 
 
+@program
+def weigh(models: Model, tuned: Tuned, rows: Row, keys: Key[Array, "folds rows"]) -> Evidence:
+    """Estimate how probable each model's own rows are, by annealed importance sampling."""
+
+    def one(model: Model, tuned: Tuned, row: Row, key: PRNGKeyArray) -> Evidence:
+        def of(mask: Bool[Array, " columns"], key: PRNGKeyArray) -> Estimate:
+            seen = model.see(row._replace(mask=mask))
+            return log_evidence(model, tuned, seen, _log_joint, ANNEALED, key=key)
+
+        keys = jax.random.split(key)
+        observed, everything = of(row.mask, keys[0]), of(jnp.ones_like(row.mask), keys[1])
+        error = jnp.hypot(observed.error, everything.error)
+        return Evidence(observed.value, everything.value, error)
+
+    def fold(model: Model, tuned: Tuned, rows: Row, keys: Key[Array, " rows"]) -> Evidence:
+        at_once = 1 if jax.default_backend() == "cpu" else ROWS_AT_ONCE
+        return lax.map(lambda each: one(model, tuned, *each), (rows, keys), batch_size=at_once)
+
+    return each_model(fold, models, tuned, rows, keys)
+
+
+def _log_joint(model: Model, seen: Seen, position: Float[Array, " size"]) -> Float[Array, ""]:
+    """Give log p(observed cells, position), with z of columns as in `Told.log_cells`."""
+    marginals = model.marginals
+    assert isinstance(marginals, MarginalVAEs)
+    parameters = model.decoder(model.hierarchy.bottom(position))
+    cells = _integrated(marginals, parameters, model.log_noise, seen.row.cells)
+    return model.hierarchy.log_prior(position).sum() + jnp.where(seen.row.mask, cells, 0.0).sum()
+
+
 def _row(
     model: Model,
-    sampler: Sampler,
+    sampler: Sampler | Tuned,
     weights: Weights,
     how: How,
     row: Row,

@@ -49,6 +49,11 @@ class Published:
     warm_up: int
     transitions: int
 
+    @property
+    def three_layers(self) -> tuple[int, ...]:
+        """The two layers, and half as many latents above them."""
+        return (*self.two_layers, max(self.two_layers[-1] // 2, 1))
+
     def settings(self, inference: Literal["gaussian", "importance", "hmc"] = "hmc") -> Settings:
         """Give the settings of stages 2 and 3; what is not said here is the same for all tables."""
         return Settings(

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 
 from hhvaem import evaluate
 from hhvaem.paper.baselines import Filled
-from hhvaem.paper.evaluation import Told
+from hhvaem.paper.evaluation import Evidence, Told
 from hhvaem.paper.folds import Fold
 
 KINDS = {"gaussian": 1, "bernoulli": 2, "categorical": 3}
@@ -27,6 +27,23 @@ def score(fold: Fold, told: Told) -> Scores:
         **_proper(fold, told, hidden),
         **_target(fold, told),
         "acceptance": float(np.mean(told.acceptance)),
+    }
+
+
+def score_evidence(fold: Fold, evidence: Evidence) -> Scores:
+    """Score hidden cells together by the probability of the first rows of a fold.
+
+    `log_score_annealed` is per hidden cell, and `annealed_error` its mean standard error; the two
+    bounds are of whole rows.
+    """
+    hidden = np.asarray(~fold.test.mask)[: len(evidence.observed)].sum(1)
+    gain = np.asarray(evidence.everything, np.float64) - np.asarray(evidence.observed)
+    some = hidden > 0
+    return {
+        "log_score_annealed": -_mean(gain[some] / hidden[some]),
+        "annealed_error": _mean(np.asarray(evidence.error)[some] / hidden[some]),
+        "bound_observed": -_mean(evidence.observed),
+        "bound_everything": -_mean(evidence.everything),
     }
 
 

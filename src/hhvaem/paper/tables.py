@@ -2,33 +2,39 @@
 
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key
 
-from hhvaem import train
+from hhvaem import posterior, train
 from hhvaem.datasets import Dataset, load
 from hhvaem.datasets.work import plan
 from hhvaem.marginal_vae import MarginalVAEs
 from hhvaem.marginals import Direct
 from hhvaem.model import Row
+from hhvaem.objectives import Sampler
 from hhvaem.paper import collection
 from hhvaem.paper.baselines import BASELINES, SLOW, Filled, Task, training_rows
-from hhvaem.paper.evaluation import CASES, DRAWS, class_weights, look
+from hhvaem.paper.evaluation import CASES, DRAWS, Evidence, Told, class_weights, look, weigh
 from hhvaem.paper.folds import PUBLISHED, Fold, Published, stage_one, take_fold
 from hhvaem.paper.records import versions
-from hhvaem.paper.scoring import score, score_filled
-from hhvaem.posterior import How
+from hhvaem.paper.scoring import score, score_evidence, score_filled
+from hhvaem.posterior import How, Tuned
+
+T = TypeVar("T")
 
 SEED = 0
 # Rows of a call that looks at test rows, of each fold.
 ROWS, ROWS_ON_ACCELERATOR = 64, 512
+# Test rows of each fold whose probability is estimated.
+ANNEALED_ROWS = 32
 # The tables whose target has weights of classes in the published scores.
 WEIGHTED = ("bank", "insurance")
 # Folds that baselines get which take long.
@@ -39,10 +45,11 @@ QUICK_STEPS: dict[str, Any] = {"marginal_steps": 100, "steps": 200, "hmc_steps":
 
 
 class Kind(NamedTuple):
-    """What one of the paper's models is."""
+    """What one of the paper's models is, and in what settings it differs from the others."""
 
-    layers: Literal["one_layer", "two_layers"]
+    layers: Literal["one_layer", "two_layers", "three_layers"]
     inference: Literal["gaussian", "importance", "hmc"]
+    changes: Mapping[str, Any] = MappingProxyType({})
 
 
 MODELS = {
@@ -52,6 +59,17 @@ MODELS = {
     "HMC-VAEM": Kind("one_layer", "hmc"),
     "HH-VAEM": Kind("two_layers", "hmc"),
 }
+# What the parts are worth; the published code decays the weights of the models without chains only.
+ABLATIONS = {
+    "HH-VAEM without inflation": Kind("two_layers", "hmc", {"inflation_rate": 0.0}),
+    "HH-VAEM with one step size": Kind("two_layers", "hmc", {"one_step_size": True}),
+    "HH-VAEM with three layers": Kind("three_layers", "hmc"),
+    "HH-VAEM with weight decay": Kind("two_layers", "hmc", {"weight_decay": 0.01}),
+    "VAEM with weight decay": Kind("one_layer", "gaussian", {"weight_decay": 0.01}),
+    "H-VAEM with weight decay": Kind("two_layers", "gaussian", {"weight_decay": 0.01}),
+}
+# Two other ways to draw from a model that was trained with chains, on the same weights.
+BY_ENCODER, BY_DEFAULT = " by the encoder", " by the default sampler"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -82,25 +100,27 @@ def run(
     model: str,
     *,
     draws: int = DRAWS,
+    say: Callable[[str], None],
     tell: Callable[[train.Progress], None] | None = None,
 ) -> dict[str, Any]:
     """Train one of the paper's models on the folds of a table, and test it.
 
-    Every fold has keys of its own: trained alone, it comes to the same.
+    Every fold has keys of its own: trained alone, it comes to the same. A model that was trained
+    with chains is also tested without them, and with those of the default sampler.
 
     Parameters
     ----------
     prepared
         The folds.
     model
-        One of `MODELS`.
+        One of `MODELS` or `ABLATIONS`.
     draws
         Draws of the latents of a test row.
-    tell
-        Told now and then how far training is.
+    say, tell
+        Told when memory is short, and now and then how far training is.
     """
-    kind, published = MODELS[model], prepared.published
-    settings = published.settings(kind.inference)
+    kind, published = (MODELS | ABLATIONS)[model], prepared.published
+    settings = dataclasses.replace(published.settings(kind.inference), **kind.changes)
     layers = getattr(published, kind.layers)
     data = train.gather([fold.train for fold in prepared.folds])
     started = time.monotonic()
@@ -108,13 +128,19 @@ def run(
     states, history = train.train(states, data, settings, progress=tell)
     train_seconds = time.monotonic() - started
     started = time.monotonic()
-    scores = _tested(prepared, states, kind.inference, draws)
+    tuned = posterior.tune(states.model, data, _keys(prepared.numbers, 3))
+    scores = _tested(prepared, states, tuned, draws, say, by_chains=kind.inference == "hmc")
     test_seconds = time.monotonic() - started
     folds = len(prepared.folds)
     seconds = (prepared.seconds + train_seconds) / folds
     records = [
-        {**_head(prepared.table, model, number, seconds), **_finite(each)}
-        for number, each in zip(prepared.numbers, scores, strict=True)
+        {
+            **_head(prepared.table, model + way, number, seconds),
+            "steps": settings.steps,
+            **_finite(each),
+        }
+        for way, found in scores.items()
+        for number, each in zip(prepared.numbers, found, strict=True)
     ]
     return {
         "table": prepared.table,
@@ -178,8 +204,9 @@ def complete(
             say(f"{table}: columns of {len(missing)} folds")
             prepared = prepare(_published(table), missing, published)
         say(f"{table}: {model}")
+        draws = QUICK_DRAWS if quick else DRAWS
         with bar(published.steps) as tell:
-            found = run(prepared, model, draws=QUICK_DRAWS if quick else DRAWS, tell=tell)
+            found = run(prepared, model, draws=draws, say=say, tell=tell)
         collection.add_run(path, found)
 
 
@@ -246,30 +273,84 @@ def _finite(scores: dict[str, float]) -> dict[str, float]:
 
 
 def _tested(
-    prepared: Prepared, states: train.State, inference: str, draws: int
-) -> list[dict[str, float]]:
-    """Look at the test rows of all folds, some at a time, and score them."""
-    how = How("hmc" if inference == "hmc" else "encoder", chains=draws, kept=1)
+    prepared: Prepared,
+    states: train.State,
+    tuned: Tuned,
+    draws: int,
+    say: Callable[[str], None],
+    *,
+    by_chains: bool,
+) -> dict[str, list[dict[str, float]]]:
+    """Look at the test rows of all folds, and score them: in one way, or in three."""
+    encoder, chains = How("encoder", chains=draws, kept=1), How("hmc", chains=draws, kept=1)
+    ways: dict[str, tuple[Sampler | Tuned, How]] = {"": (states.sampler, encoder)}
+    if by_chains:
+        ways = {
+            "": (states.sampler, chains),
+            BY_ENCODER: (states.sampler, encoder),
+            BY_DEFAULT: (tuned, chains),
+        }
     weights = [
         class_weights(fold, weighted_target=prepared.table in WEIGHTED) for fold in prepared.folds
     ]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *weights)
+
+    def looked(sampler: Sampler | Tuned, how: How) -> Callable[[np.ndarray], Told]:
+        def look_at(numbers: np.ndarray) -> Told:
+            rows, keys = _some_rows(prepared, numbers, 2)
+            return look(states.model, sampler, rows, stacked, keys, how)
+
+        return look_at
+
+    def weighed(numbers: np.ndarray) -> Evidence:
+        rows, keys = _some_rows(prepared, numbers, 4)
+        return weigh(states.model, tuned, rows, keys)
+
     counts = [len(fold.test.mask) for fold in prepared.folds]
     size = ROWS if jax.default_backend() == "cpu" else ROWS_ON_ACCELERATOR
-    size = min(size, max(counts))
-    parts = []
-    for first in range(0, max(counts), size):
-        numbers = np.arange(first, first + size)
-        rows = [_rows(fold.test, numbers) for fold in prepared.folds]
-        rows = jax.tree.map(lambda *leaves: jnp.stack(leaves), *rows)
-        keys = _row_keys(_keys(prepared.numbers, 2), jnp.asarray(numbers))
-        told = look(states.model, states.sampler, rows, stacked, keys, how)
-        parts.append(jax.tree.map(np.asarray, told))
-    whole = jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1), *parts)
-    return [
-        score(fold, jax.tree.map(lambda leaf, i=i, count=count: leaf[i, :count], whole))
-        for i, (fold, count) in enumerate(zip(prepared.folds, counts, strict=True))
-    ]
+    evidence = in_parts(weighed, min(ANNEALED_ROWS, *counts), size, say)
+    scores = {}
+    for way, (sampler, how) in ways.items():
+        told = in_parts(looked(sampler, how), max(counts), size, say)
+        scores[way] = [
+            score(fold, jax.tree.map(lambda leaf, i=i, count=count: leaf[i, :count], told))
+            for i, (fold, count) in enumerate(zip(prepared.folds, counts, strict=True))
+        ]
+    for i, fold in enumerate(prepared.folds):
+        own = jax.tree.map(lambda leaf, i=i: leaf[i], evidence)
+        scores[""][i] |= score_evidence(fold, own)
+    return scores
+
+
+def in_parts(
+    look_at: Callable[[np.ndarray], T], rows: int, size: int, say: Callable[[str], None]
+) -> T:
+    """Look at all rows, `size` at a time or fewer, where memory does not allow for as many.
+
+    Every call is asked for as many rows, some of them beyond the last.
+    """
+    parts, first, size = [], 0, min(size, rows)
+    while first < rows:
+        try:
+            found = look_at(np.arange(first, first + size))
+            parts.append(jax.tree.map(np.asarray, found))
+            first += size
+        except jax.errors.JaxRuntimeError as error:
+            if "RESOURCE_EXHAUSTED" not in str(error) or size == 1:
+                raise
+            size = -(-size // 2)
+            say(f"Out of memory: going on with {size} rows at once.")
+    whole: T = jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1)[:, :rows], *parts)
+    return whole
+
+
+def _some_rows(
+    prepared: Prepared, numbers: np.ndarray, purpose: int
+) -> tuple[Row, Key[Array, "folds rows"]]:
+    """Take the rows of these numbers of all folds, with keys of their own."""
+    rows = [_rows(fold.test, numbers) for fold in prepared.folds]
+    keys = _row_keys(_keys(prepared.numbers, purpose), jnp.asarray(numbers))
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *rows), keys
 
 
 def _rows(test: Row, numbers: np.ndarray) -> Row:

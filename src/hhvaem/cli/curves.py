@@ -1,0 +1,102 @@
+"""`hhvaem paper curves`: validation scores and chains in the third stage of training."""
+
+import dataclasses
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from hhvaem.atomic import check_file, replacing
+from hhvaem.cli.places import Out, Results, prepare
+from hhvaem.cli.tables import QUICK_FOLDS, _chosen
+from hhvaem.containers import listed
+from hhvaem.errors import InputError
+
+
+def curves(
+    data: Annotated[str, typer.Option(metavar="NAME", help="The table.")] = "boston",
+    models: Annotated[
+        str, typer.Option(metavar="NAMES", help="Models with chains, with commas between them.")
+    ] = "all",
+    splits: Annotated[
+        int, typer.Option(min=1, max=10, metavar="N", help="How many of the ten folds.")
+    ] = 3,
+    out: Out = Path("paper"),
+    results: Results = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", metavar="", help="At most two folds, few steps.")
+    ] = False,
+) -> None:
+    """Follow the third stage of training on validation rows, and draw it.
+
+    The validation rows are a tenth of the training rows of each fold, left out of training.
+    """
+    # Here, so that other commands start without JAX and matplotlib.
+    from hhvaem.datasets import load
+    from hhvaem.paper import curves as following
+    from hhvaem.paper.folds import PUBLISHED
+    from hhvaem.paper.records import write_json
+    from hhvaem.paper.tables import QUICK_STEPS
+    from hhvaem.progress import training_bar
+
+    names = _chosen(data, tuple(PUBLISHED), "table")
+    if len(names) != 1:
+        raise InputError(f"The curves are those of one table, not of {len(names)}; name one.")
+    kinds = _chosen(models, following.CHAINED, "model with chains")
+    if not kinds:
+        raise InputError(f"No model with chains is named; there are {listed(following.CHAINED)}.")
+    results, picture = results or out / "curves.json", out / "curves.png"
+    prepare(out, results)
+    for path in (results, picture):
+        check_file(path)
+    published, folds = PUBLISHED[names[0]], range(splits)
+    if quick:
+        published = dataclasses.replace(published, **QUICK_STEPS)
+        folds = range(min(splits, QUICK_FOLDS))
+    console = Console()
+    found = following.experiment(
+        load(names[0], as_published=True),
+        kinds,
+        folds,
+        published,
+        say=console.print,
+        bar=partial(training_bar, console=console),
+    )
+    write_json(found, results)
+    with replacing(picture) as file:
+        following.draw(found).savefig(file, format="png", dpi=130)
+    console.print("\nFrom the start to the end of the third stage, means over folds:\n")
+    console.print(_changes(found))
+    console.print(
+        "\nChains, encoder: log score of hidden validation cells by draws of either, nats per "
+        "cell, lower is better. Acceptance: of the first and the last piece. Step: the median."
+    )
+    console.print(f"\nIn [bold]{out}[/]: curves.png; all numbers in [bold]{results}[/].")
+
+
+def _changes(found: dict[str, Any]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=0)
+    table.add_column("model", no_wrap=True)
+    for head in ("chains", "encoder", "acceptance", "step", "inflation"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for model, each in found["models"].items():
+        inflation = np.mean(each["inflation"], 0)[-1]
+        table.add_row(
+            model,
+            _change(each["chains"]["log_score_cell"], ".3f"),
+            _change(each["encoder"]["log_score_cell"], ".3f"),
+            _change(each["acceptance"], ".2f"),
+            _change(np.array(each["step_sizes"])[:, :, 1], ".2f"),
+            ", ".join(f"{layer:.2f}" for layer in inflation),
+        )
+    return table
+
+
+def _change(values: Any, form: str) -> str:
+    means = np.mean(values, 0)
+    return f"{means[0]:{form}} to {means[-1]:{form}}"
