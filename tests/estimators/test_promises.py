@@ -514,8 +514,24 @@ def test_what_is_not_modelled_is_named_and_what_is_no_table_refused() -> None:
         fitted(twice)
 
 
-def test_a_model_that_learned_nothing_says_so() -> None:
-    noise = np.random.default_rng(3).normal(size=(500, 4))
+@pytest.mark.parametrize("value", [1e4, 1e9, 1e300])
+@pytest.mark.parametrize("posterior", ["hmc", "encoder"])
+def test_a_value_beyond_all_others_leaves_its_row_sane(
+    imputer: Imputer, posterior: str, value: float
+) -> None:
+    table = as_pandas(TABLE).head(8)
+    table.loc[3, ["glucose", "age"]] = value, None
+    filled = imputer.transform(table, posterior=posterior)
+    assert filled.loc[3, "glucose"] == value
+    known = as_pandas(TABLE)["age"].dropna()
+    assert 0 <= filled.loc[3, "age"] <= 2 * known.max()
+    assert np.isfinite(imputer.log_likelihood(table)).all()
+
+
+@pytest.mark.parametrize("rows", [100, 500])
+def test_a_model_that_learned_nothing_says_so(rows: int) -> None:
+    """Of a hundred rows, it has followed the noise of those it saw."""
+    noise = np.random.default_rng(3).normal(size=(rows, 4))
     noise[np.random.default_rng(4).random(noise.shape) < 0.2] = np.nan
     with pytest.warns(TableWarning, match="no better than each column does by itself"):
         fitted(noise)
