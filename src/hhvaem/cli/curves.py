@@ -13,7 +13,7 @@ from rich.table import Table
 
 from hhvaem.atomic import check_file, replacing
 from hhvaem.cli.places import Out, Results, prepare
-from hhvaem.cli.tables import QUICK_FOLDS, _chosen
+from hhvaem.cli.tables import QUICK_FOLDS, chosen
 from hhvaem.containers import listed
 from hhvaem.errors import InputError
 
@@ -44,10 +44,10 @@ def curves(
     from hhvaem.paper.tables import QUICK_STEPS
     from hhvaem.progress import training_bar
 
-    names = _chosen(data, tuple(PUBLISHED), "table")
+    names = chosen(data, tuple(PUBLISHED), "table")
     if len(names) != 1:
         raise InputError(f"The curves are those of one table, not of {len(names)}; name one.")
-    kinds = _chosen(models, following.CHAINED, "model with chains")
+    kinds = chosen(models, following.CHAINED, "model with chains")
     if not kinds:
         raise InputError(f"No model with chains is named; there are {listed(following.CHAINED)}.")
     results, picture = results or out / "curves.json", out / "curves.png"

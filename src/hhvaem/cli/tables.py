@@ -71,11 +71,11 @@ def tables(
     from hhvaem.paper.tables import ABLATIONS, MODELS, complete
     from hhvaem.progress import training_bar
 
-    names = _chosen(data, QUICK if quick and data == "all" else tuple(PUBLISHED), "table")
+    names = chosen(data, QUICK if quick and data == "all" else tuple(PUBLISHED), "table")
     kinds = [
-        *_chosen(models, tuple(MODELS), "model"),
+        *chosen(models, tuple(MODELS), "model"),
         *(ABLATIONS if ablations else ()),
-        *_chosen(baselines, tuple(BASELINES), "baseline"),
+        *chosen(baselines, tuple(BASELINES), "baseline"),
     ]
     folds = range(min(splits, QUICK_FOLDS) if quick else splits)
     gathered, folder = out / "tables.json", out / "tables"
@@ -102,7 +102,7 @@ def tables(
     console.print(f"\nAll records in [bold]{gathered}[/], runs in [bold]{folder}[/].")
 
 
-def _chosen(text: str, known: tuple[str, ...], what: str) -> list[str]:
+def chosen(text: str, known: tuple[str, ...], what: str) -> list[str]:
     """Give the names that a list with commas has, in the order of those known."""
     if text in ("all", "none"):
         return list(known) if text == "all" else []

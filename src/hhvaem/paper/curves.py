@@ -39,9 +39,9 @@ from hhvaem.paper.tables import (
     ROWS_ON_ACCELERATOR,
     SEED,
     Prepared,
-    _keys,
-    _some_rows,
+    fold_keys,
     in_parts,
+    some_rows,
 )
 from hhvaem.posterior import How
 
@@ -110,7 +110,7 @@ def prepare(dataset: Dataset, numbers: Sequence[int], published: Published) -> P
     work = plan(dataset, seed=SEED)
     folds = tuple(held_back(take_fold(dataset, work, number), number) for number in numbers)
     started = time.monotonic()
-    columns = stage_one(folds, published, keys=_keys(numbers, 0))
+    columns = stage_one(folds, published, keys=fold_keys(numbers, 0))
     np.asarray(columns[0].decoders.layers[-1].bias)  # until they are trained
     seconds = time.monotonic() - started
     return Prepared(dataset.name, published, tuple(numbers), folds, columns, seconds)
@@ -163,7 +163,7 @@ def _scores(
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *weights)
 
     def look_at(numbers: np.ndarray) -> Told:
-        rows, keys = _some_rows(prepared, numbers, 2)
+        rows, keys = some_rows(prepared, numbers, 2)
         return look(states.model, states.sampler, rows, stacked, keys, how)
 
     counts = [len(fold.test.mask) for fold in prepared.folds]
@@ -189,7 +189,7 @@ def follow(
     settings, layers = published.settings(kind.inference), getattr(published, kind.layers)
     data = train.gather([fold.train for fold in prepared.folds])
     started = time.monotonic()
-    start = train.untrained(prepared.columns, layers, settings, keys=_keys(prepared.numbers, 1))
+    start = train.untrained(prepared.columns, layers, settings, keys=fold_keys(prepared.numbers, 1))
     found, acceptance = [], []
     for states, history in in_pieces(start, data, settings, tell):
         found.append(measure(prepared, states, draws, say))
@@ -282,7 +282,7 @@ def draw(results: dict[str, Any]) -> Figure:
             _band(inflation, steps, values, colour, STYLES[layer])
     acceptance.set_ylim(top=1)
     sizes.set_yscale("log")
-    sizes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    sizes.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
     sizes.yaxis.set_major_formatter("{x:g}")
     sizes.yaxis.set_minor_formatter(NullFormatter())
     inflation.axhline(1, color="grey", linewidth=0.8, zorder=0)

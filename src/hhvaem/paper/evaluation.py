@@ -32,7 +32,7 @@ DRAWS, CASES = 1000, 100
 # Rows whose draws an accelerator makes at once.
 ROWS_AT_ONCE = 16
 # Chains and temperatures that estimate the probability of a row.
-ANNEALED = How("hmc", chains=16, transitions=100, leapfrog=3)
+ANNEALED = How("hmc", chains=16, transitions=300, leapfrog=3)
 
 
 class Weights(NamedTuple):

@@ -89,7 +89,7 @@ def prepare(dataset: Dataset, numbers: Sequence[int], published: Published) -> P
     work = plan(dataset, seed=SEED)
     folds = tuple(take_fold(dataset, work, number) for number in numbers)
     started = time.monotonic()
-    columns = stage_one(folds, published, keys=_keys(numbers, 0))
+    columns = stage_one(folds, published, keys=fold_keys(numbers, 0))
     np.asarray(columns[0].decoders.layers[-1].bias)  # until they are trained
     seconds = time.monotonic() - started
     return Prepared(dataset.name, published, tuple(numbers), folds, columns, seconds)
@@ -124,11 +124,13 @@ def run(
     layers = getattr(published, kind.layers)
     data = train.gather([fold.train for fold in prepared.folds])
     started = time.monotonic()
-    states = train.untrained(prepared.columns, layers, settings, keys=_keys(prepared.numbers, 1))
+    states = train.untrained(
+        prepared.columns, layers, settings, keys=fold_keys(prepared.numbers, 1)
+    )
     states, history = train.train(states, data, settings, progress=tell)
     train_seconds = time.monotonic() - started
     started = time.monotonic()
-    tuned = posterior.tune(states.model, data, _keys(prepared.numbers, 3))
+    tuned = posterior.tune(states.model, data, fold_keys(prepared.numbers, 3))
     scores = _tested(prepared, states, tuned, draws, say, by_chains=kind.inference == "hmc")
     test_seconds = time.monotonic() - started
     folds = len(prepared.folds)
@@ -297,13 +299,13 @@ def _tested(
 
     def looked(sampler: Sampler | Tuned, how: How) -> Callable[[np.ndarray], Told]:
         def look_at(numbers: np.ndarray) -> Told:
-            rows, keys = _some_rows(prepared, numbers, 2)
+            rows, keys = some_rows(prepared, numbers, 2)
             return look(states.model, sampler, rows, stacked, keys, how)
 
         return look_at
 
     def weighed(numbers: np.ndarray) -> Evidence:
-        rows, keys = _some_rows(prepared, numbers, 4)
+        rows, keys = some_rows(prepared, numbers, 4)
         return weigh(states.model, tuned, rows, keys)
 
     counts = [len(fold.test.mask) for fold in prepared.folds]
@@ -344,12 +346,12 @@ def in_parts(
     return whole
 
 
-def _some_rows(
+def some_rows(
     prepared: Prepared, numbers: np.ndarray, purpose: int
 ) -> tuple[Row, Key[Array, "folds rows"]]:
     """Take the rows of these numbers of all folds, with keys of their own."""
     rows = [_rows(fold.test, numbers) for fold in prepared.folds]
-    keys = _row_keys(_keys(prepared.numbers, purpose), jnp.asarray(numbers))
+    keys = _row_keys(fold_keys(prepared.numbers, purpose), jnp.asarray(numbers))
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *rows), keys
 
 
@@ -359,7 +361,8 @@ def _rows(test: Row, numbers: np.ndarray) -> Row:
     return jax.tree.map(lambda leaf: leaf[chosen], test)
 
 
-def _keys(numbers: Sequence[int], purpose: int) -> Key[Array, " folds"]:
+def fold_keys(numbers: Sequence[int], purpose: int) -> Key[Array, " folds"]:
+    """Give each fold a key of its own, whatever folds are beside it."""
     key = jax.random.fold_in(jax.random.key(SEED), purpose)
     return jax.vmap(lambda number: jax.random.fold_in(key, number))(jnp.array(numbers))
 
