@@ -34,7 +34,10 @@ def test_folds_are_added_to_those_that_are_there(tmp_path: Path) -> None:
     assert gather_runs(tmp_path, ["bank", "wine"], ["VAEM", "HH-VAEM"]) == run["records"]
 
 
-@pytest.mark.parametrize("changes", [{"draws": 1000}, {"settings": {"steps": 6}}, {"seed": 1}])
+@pytest.mark.parametrize(
+    "changes",
+    [{"draws": 1000}, {"settings": {"steps": 6}}, {"seed": 1}, {"as_published": False}],
+)
 def test_other_settings_are_not_mixed(tmp_path: Path, changes: dict[str, Any]) -> None:
     path = place(tmp_path, "wine", "VAEM")
     add_run(path, a_run(0))

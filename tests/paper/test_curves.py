@@ -127,6 +127,7 @@ def test_about_twenty_pieces_each_of_whole_updates_of_the_inflation(table: str) 
     assert 0 < lengths[-1] <= lengths[0]
 
 
+@pytest.mark.slow
 def test_pieces_end_with_the_model_of_one_go(
     start: train.State,
     data: train.Data,
@@ -146,6 +147,7 @@ def test_pieces_end_with_the_model_of_one_go(
     assert (inflation[1] != 0).all()
 
 
+@pytest.mark.slow
 def test_the_first_encoder_score_is_that_of_the_model_after_the_second_stage(
     start: train.State,
     data: train.Data,

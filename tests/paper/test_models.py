@@ -215,6 +215,7 @@ def test_records_have_what_tables_are_drawn_from(run: dict[str, Any]) -> None:
         assert ("log_score_annealed" in record) == (record["model"] == ways[0])
 
 
+@pytest.mark.slow
 def test_annealing_gives_the_probability_of_cells(prepared: tables.Prepared) -> None:
     """Of a model with one latent, whose probabilities are sums over a grid."""
     settings = prepared.published.settings("gaussian")

@@ -10,7 +10,16 @@ from hhvaem.errors import InputError
 from hhvaem.paper.records import write_json
 
 # What two runs must share for their folds to stand beside each other.
-IDENTITY = ("table", "model", "layers", "settings", "marginal_steps", "seed", "draws")
+IDENTITY = (
+    "table",
+    "as_published",
+    "model",
+    "layers",
+    "settings",
+    "marginal_steps",
+    "seed",
+    "draws",
+)
 
 
 def place(folder: Path, table: str, model: str) -> Path:

@@ -26,11 +26,12 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from hhvaem import train
 from hhvaem.datasets import Dataset, splits
-from hhvaem.datasets.work import plan
+from hhvaem.datasets.work import Work
 from hhvaem.encoding import Cells, standardised_encoding
 from hhvaem.model import Row
+from hhvaem.paper import tables
 from hhvaem.paper.evaluation import Told, class_weights, look
-from hhvaem.paper.folds import Fold, Part, Published, stage_one, take_fold
+from hhvaem.paper.folds import Fold, Part, Published, take_fold
 from hhvaem.paper.records import rounded, versions
 from hhvaem.paper.scoring import score
 from hhvaem.paper.tables import (
@@ -75,6 +76,7 @@ def held_back(fold: Fold, number: int) -> Fold:
     --------
     >>> from hhvaem.datasets import load
     >>> wine = load("wine", as_published=True)
+    >>> from hhvaem.datasets.work import plan
     >>> fold = held_back(take_fold(wine, plan(wine, seed=0), 0), 0)
     >>> fold.train.mask.shape, fold.test.mask.shape
     ((144, 13), (16, 13))
@@ -107,13 +109,11 @@ def _without(
 
 def prepare(dataset: Dataset, numbers: Sequence[int], published: Published) -> Prepared:
     """Take folds of a table, leave out their validation rows, and train their column models."""
-    work = plan(dataset, seed=SEED)
-    folds = tuple(held_back(take_fold(dataset, work, number), number) for number in numbers)
-    started = time.monotonic()
-    columns = stage_one(folds, published, keys=fold_keys(numbers, 0))
-    np.asarray(columns[0].decoders.layers[-1].bias)  # until they are trained
-    seconds = time.monotonic() - started
-    return Prepared(dataset.name, published, tuple(numbers), folds, columns, seconds)
+
+    def take(dataset: Dataset, work: Work, number: int) -> Fold:
+        return held_back(take_fold(dataset, work, number), number)
+
+    return tables.prepare(dataset, numbers, published, take)
 
 
 def ends(settings: train.Settings) -> list[int]:

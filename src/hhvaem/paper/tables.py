@@ -15,7 +15,7 @@ from jaxtyping import Array, Int, Key
 
 from hhvaem import posterior, train
 from hhvaem.datasets import Dataset, load
-from hhvaem.datasets.work import plan
+from hhvaem.datasets.work import Work, plan
 from hhvaem.marginal_vae import MarginalVAEs
 from hhvaem.marginals import Direct
 from hhvaem.model import Row
@@ -77,6 +77,7 @@ class Prepared:
     """Some folds of a table, and their column models: the same for all models."""
 
     table: str
+    as_published: bool
     published: Published
     numbers: tuple[int, ...]
     folds: tuple[Fold, ...]
@@ -84,15 +85,28 @@ class Prepared:
     seconds: float
 
 
-def prepare(dataset: Dataset, numbers: Sequence[int], published: Published) -> Prepared:
+def prepare(
+    dataset: Dataset,
+    numbers: Sequence[int],
+    published: Published,
+    take: Callable[[Dataset, Work, int], Fold] = take_fold,
+) -> Prepared:
     """Take folds of a table, and train their column models."""
     work = plan(dataset, seed=SEED)
-    folds = tuple(take_fold(dataset, work, number) for number in numbers)
+    folds = tuple(take(dataset, work, number) for number in numbers)
     started = time.monotonic()
     columns = stage_one(folds, published, keys=fold_keys(numbers, 0))
     np.asarray(columns[0].decoders.layers[-1].bias)  # until they are trained
     seconds = time.monotonic() - started
-    return Prepared(dataset.name, published, tuple(numbers), folds, columns, seconds)
+    return Prepared(
+        dataset.name,
+        dataset.as_published,
+        published,
+        tuple(numbers),
+        folds,
+        columns,
+        seconds,
+    )
 
 
 def run(
@@ -146,6 +160,7 @@ def run(
     ]
     return {
         "table": prepared.table,
+        "as_published": prepared.as_published,
         "model": model,
         "layers": list(layers),
         "settings": dataclasses.asdict(settings),
@@ -171,6 +186,7 @@ def complete(
     folds: Sequence[int],
     folder: Path,
     *,
+    as_published: bool = True,
     quick: bool = False,
     say: Callable[[str], None],
     bar: Callable[[int], AbstractContextManager[Callable[[train.Progress], None]]],
@@ -183,6 +199,8 @@ def complete(
         What is to be there; of baselines that take long, `SLOW_FOLDS` folds are enough.
     folder
         Where each run has its file (`hhvaem.paper.collection`).
+    as_published
+        Whether columns are of the kinds that the published code takes them for.
     quick
         Whether to train for a few steps only.
     say, bar
@@ -200,20 +218,17 @@ def complete(
             continue
         if model in BASELINES:
             say(f"{table}: {model}")
-            collection.add_run(path, run_baseline(_published(table), model, missing))
+            dataset = load(table, as_published=as_published)
+            collection.add_run(path, run_baseline(dataset, model, missing))
             continue
         if prepared is None or list(prepared.numbers) != missing:
             say(f"{table}: columns of {len(missing)} folds")
-            prepared = prepare(_published(table), missing, published)
+            prepared = prepare(load(table, as_published=as_published), missing, published)
         say(f"{table}: {model}")
         draws = QUICK_DRAWS if quick else DRAWS
         with bar(published.steps) as tell:
             found = run(prepared, model, draws=draws, say=say, tell=tell)
         collection.add_run(path, found)
-
-
-def _published(table: str) -> Dataset:
-    return load(table, as_published=True)
 
 
 def run_baseline(dataset: Dataset, name: str, numbers: Sequence[int]) -> dict[str, Any]:
@@ -235,6 +250,7 @@ def run_baseline(dataset: Dataset, name: str, numbers: Sequence[int]) -> dict[st
         )
     return {
         "table": dataset.name,
+        "as_published": dataset.as_published,
         "model": name,
         "seed": SEED,
         "draws": CASES,
