@@ -12,6 +12,19 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
+# Of the 65,530 mappings that Linux allows a process; beyond them compilers crash.
+MAPPINGS = 30_000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_programs() -> Iterator[None]:
+    """Forget compiled programs after a file of tests, where a process has very many."""
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_bytes().count(b"\n") > MAPPINGS:
+        jax.clear_caches()
+
+
 @pytest.fixture
 def data_folder() -> Path:
     """The paper's data on this machine; tests that ask for it skip where there is none."""

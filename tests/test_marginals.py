@@ -239,7 +239,7 @@ def test_a_value_beyond_all_reason_has_a_finite_log_density(direct: Direct) -> N
     far[:, 0] = [1e18, 1e20, 1e40, -1e40]
     log_prob = marginal_log_prob(DIRECT_ENCODING, direct, far, np.ones(far.shape, bool))
     assert np.isfinite(log_prob).all()
-    assert (log_prob[:, 0] < -1e4).all()
+    assert (log_prob[:, 0] < -40).all()
 
 
 @pytest.mark.parametrize("make", [gaussianised_encoding, standardised_encoding])

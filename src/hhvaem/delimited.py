@@ -179,7 +179,8 @@ def inferred(
         return table
     texts = parsed(path, content, dialect, dict.fromkeys(doubtful, pa.string()), only=doubtful)
     for name, column in zip(doubtful, texts.columns, strict=True):
-        lost = _lost_in_floats(column)
+        floating = pa.types.is_floating(table.schema.field(name).type)
+        lost = _lost_in_floats(column) if floating else ""
         if lost and name in kinds:
             raise InputError(
                 f"{path} has {lost} in column {name!r}, a whole number that float64 does not "

@@ -285,10 +285,10 @@ def fit_many(
     learned = states.sampler if plan.settings.inference == "hmc" else None
     optimism = np.zeros(models)
     if held is None:
-        # Cells that training saw, of which it has followed the noise: a regression on `columns`
-        # others seems better by this much than it is (Akaike 1973).
+        # Cells that training saw, of which it has followed the noise: where there is nothing to
+        # learn, a regression on `columns` others seems to have learned this much (Wilks 1938).
         shown, held = hold_out(data, 0.2, key=check_key)
-        optimism = np.array([columns * one.times / one.rows for one in each])
+        optimism = np.array([columns * one.times / one.rows / 2 for one in each])
     gain = held_out_score(states.model, shown, held) - own_score(states.model, shown, held)
     gain = gain - optimism
 

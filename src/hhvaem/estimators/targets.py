@@ -79,6 +79,10 @@ def labels(y: Any, rows: int) -> Targets:
         if known.dtype == object:
             check_alike(name, known)
             known = _plain_labels(name, known)
+        if known.dtype.kind == "f" and np.isinf(known).any():
+            raise InputError(
+                f"Input y contains infinity: target {name!r}; correct it, or make it missing."
+            )
         check_classification_targets(known)
         found, index = np.unique(known, return_inverse=True)
         if len(found) < 2:
