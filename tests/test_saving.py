@@ -133,7 +133,7 @@ def test_parameters_that_no_file_holds(
 @pytest.mark.parametrize("path", [None, 5, b"model"])
 def test_what_is_no_path(path: Any) -> None:
     for ask in (load, load(saved("imputer")).save):
-        with pytest.raises(InputError, match=f"^{path!r} is no path; give the name of a file"):
+        with pytest.raises(InputError, match=f"^{path!r} is no path of a file; give a text"):
             ask(path)
 
 

@@ -22,6 +22,7 @@ from hhvaem.encoding import Encoding
 from hhvaem.errors import InputError
 from hhvaem.estimators import Classifier, Imputer, Regressor
 from hhvaem.estimators.base import Estimator
+from hhvaem.files import as_path
 from hhvaem.fitting import Fitted, padded_levels
 from hhvaem.likelihoods import Binary, Categorical, Likelihood, Ordered
 from hhvaem.marginal_vae import MarginalVAEs
@@ -69,7 +70,7 @@ def save(estimator: Estimator, path: str | os.PathLike[str]) -> None:
     InputError
         Where the file cannot be written, or a parameter that was set is no plain value.
     """
-    _check_path(path)
+    path = as_path(path)
     fitted = estimator.fitted_
     model, arrays = (None, {}) if fitted is None else _packed(fitted)
     manifest: dict[str, Any] = {
@@ -107,7 +108,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     >>> bool((again.transform(table) == imputer.transform(table)).all())
     True
     """
-    _check_path(path)
+    path = as_path(path)
     arrays, manifest = read_arrays(path)
     try:
         return _restored(arrays, manifest)
@@ -411,8 +412,3 @@ def _is_law_of(law: Likelihood, levels: int, *, ordered: bool) -> bool:
 def _demand(fulfilled: object, otherwise: str) -> None:
     if not fulfilled:
         raise InputError(otherwise)
-
-
-def _check_path(path: Any) -> None:
-    if not isinstance(path, str | os.PathLike):
-        raise InputError(f"{shown(path)} is no path; give the name of a file as a text.")

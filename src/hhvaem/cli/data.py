@@ -18,6 +18,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from hhvaem.cli.places import Json
 from hhvaem.datasets.catalogue import CATALOGUE, entry
 from hhvaem.datasets.fetch import fetch
 from hhvaem.datasets.places import lacking
@@ -34,11 +35,10 @@ _Folder = Annotated[
 _Into = Annotated[
     Path | None, typer.Option(metavar="FOLDER", help="Folder to put it into; else the cache.")
 ]
-_Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON, for programs.")]
 
 
 @data.command("list")
-def list_sets(folder: _Folder = None, as_json: _Json = False) -> None:
+def list_sets(folder: _Folder = None, as_json: Json = False) -> None:
     """Show the data sets, their sizes and licences, and which are here."""
     facts = [_facts(each, folder) for each in CATALOGUE.values()]
     if as_json:
@@ -72,7 +72,7 @@ def list_sets(folder: _Folder = None, as_json: _Json = False) -> None:
 def fetch_sets(
     names: Annotated[list[str], typer.Argument(metavar="NAME", help="Which data sets.")],
     folder: _Into = None,
-    as_json: _Json = False,
+    as_json: Json = False,
 ) -> None:
     """Fetch data sets from their public sources, and check what came."""
     entries = [entry(name) for name in names]  # a wrong name before any download

@@ -17,7 +17,7 @@ from rich.filesize import decimal
 from rich.markup import escape
 
 from hhvaem.cli import leaving_at_once
-from hhvaem.cli.places import check_apart, check_place, interruptible
+from hhvaem.cli.places import Json, check_apart, check_place, interruptible
 from hhvaem.cli.schema import Kinds, Missing, parsed_kinds, ranked, schema_report
 from hhvaem.containers import listed, some
 from hhvaem.errors import InputError
@@ -99,9 +99,7 @@ def fit(
             metavar="FOLDER", help="From where the same command goes on if it is interrupted."
         ),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", metavar="", help="Print JSON, for programs.")
-    ] = False,
+    as_json: Json = False,
 ) -> None:
     """Fit a model to a table: to fill holes, or with --target to predict columns."""
     # Before the work, which would be lost.

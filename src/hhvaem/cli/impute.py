@@ -12,11 +12,10 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from hhvaem.cli.places import check_apart
+from hhvaem.cli.places import Json, check_apart
 from hhvaem.cli.schema import Missing
 from hhvaem.cli.streams import (
     From,
-    Json,
     ModelFile,
     Out,
     RowsAtOnce,

@@ -22,6 +22,7 @@ from hhvaem.cli import STOPPED, handling
 from hhvaem.errors import InputError
 
 Out = Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the figures.")]
+Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON, for programs.")]
 Results = Annotated[
     Path | None,
     typer.Option(

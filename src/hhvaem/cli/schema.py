@@ -18,6 +18,7 @@ from rich.console import Console, Group
 from rich.markup import escape
 from rich.table import Table
 
+from hhvaem.cli.places import Json
 from hhvaem.containers import repeated, shown, some
 from hhvaem.errors import InputError
 from hhvaem.files import read_table
@@ -49,9 +50,7 @@ def schema(
     table: Annotated[Path, typer.Argument(metavar="TABLE", help="A CSV, Parquet or Feather file.")],
     kind: Kinds = None,
     missing: Missing = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", metavar="", help="Print JSON, for programs.")
-    ] = False,
+    as_json: Json = False,
 ) -> None:
     """Show what the columns of a table are taken for, and what will happen to each."""
     kinds, orders = parsed_kinds(kind or [])

@@ -59,7 +59,6 @@ RowsAtOnce = Annotated[
         min=1, metavar="N", help="Rows in memory at once; else chosen by the number of columns."
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON, for programs.")]
 
 
 def of_an_interval(level: float | None) -> float | None:
