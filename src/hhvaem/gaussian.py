@@ -180,12 +180,12 @@ def fit_gaussian(columns: tuple[Column, ...], values: TableValues, mask: TableMa
     --------
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=500)
-    >>> values = np.stack([x, np.exp(2 * x)], axis=1)
+    >>> values = np.stack([x, np.exp(x)], axis=1)
     >>> columns = (Column("x", "real"), Column("y", "positive"))
     >>> model = fit_gaussian(columns, values, rng.random((500, 2)) < 0.8)
     >>> hidden = np.array([[1.0, np.nan]])
     >>> model.fill(hidden, np.array([[True, False]])).round(0)
-    array([[1., 7.]])
+    array([[1., 3.]])
     >>> model.sample(hidden, np.array([[True, False]]), draws=3, seed=0).shape
     (3, 1, 2)
     """

@@ -72,9 +72,10 @@ def test_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
 @pytest.mark.filterwarnings("ignore::hhvaem.TableWarning")
 def test_tables_of_other_sizes_compile_nothing_new(imputer: Imputer) -> None:
     imputer.transform(FRAME)
+    rng = np.random.default_rng(0)
     with compiled() as names:
         for rows, columns in ((1, 1), (20, 2), (500, 4)):
-            table = RNG.normal(size=(rows, columns))
+            table = rng.normal(size=(rows, columns))
             table[rows // 2, 0] = np.nan if rows > 1 else 0.0
             Imputer(**FAST).fit(table).transform(table)
     # Of single operations on numbers of rows or columns, some are new.
