@@ -24,6 +24,10 @@ class Done:
     stderr: str
 
 
+# What a shell has started in the background ignores interrupts, and so do its children.
+HEARD = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+
+
 def hhvaem(*arguments: Any) -> Done:
     """Run a command as a person does, and give what it printed."""
     out, err, status = io.StringIO(), io.StringIO(), 0
@@ -76,7 +80,7 @@ def interrupted(*arguments: Any, when: bytes) -> tuple[int, str]:
     status, message
         How it ended, and the last line that it showed.
     """
-    command = [sys.executable, "-c", "from hhvaem.cli import main; main()"]
+    command = [sys.executable, "-c", f"{HEARD}from hhvaem.cli import main; main()"]
     ours, theirs = pty.openpty()
     with subprocess.Popen(
         [*command, *map(str, arguments)], stdin=theirs, stdout=theirs, stderr=theirs

@@ -101,8 +101,8 @@ class Fitted:
     ) -> Iterator[tuple[slice, Predictive, Predictive | None]]:
         """Give the laws of all cells and targets of rows, some rows at a time."""
         keys = row_keys(values, mask, self.seed)
-        for chunk in self._chunks(values, mask, keys):
-            drawn = self._draws(chunk, how)
+        for chunk in self.chunks(values, mask, keys):
+            drawn = self.draws(chunk, how)
             found = posterior.laws(self.models, chunk.row, drawn.positions)
             cells, target = (np.asarray(part)[:, : chunk.size] for part in found)
             laws = None
@@ -120,8 +120,8 @@ class Fitted:
         """
         keys = row_keys(values, mask, self.seed, tell_apart=True, offset=offset)
         columns = len(self.encoding.laws)
-        for chunk in self._chunks(values, mask, keys):
-            drawn = self._draws(chunk, how)
+        for chunk in self.chunks(values, mask, keys):
+            drawn = self.draws(chunk, how)
             found = posterior.cases(self.models, chunk.row, drawn.positions, chunk.keys)
             # From (members, rows, chains) to draws that take turns among members.
             cells, target = (
@@ -138,8 +138,8 @@ class Fitted:
     ) -> dict[str, Float[np.ndarray, " rows"]]:
         """Run the chains of rows and say how they behaved: of members, the worst."""
         parts = []
-        for chunk in self._chunks(values, mask, row_keys(values, mask, self.seed)):
-            drawn = self._draws(chunk, how)
+        for chunk in self.chunks(values, mask, row_keys(values, mask, self.seed)):
+            drawn = self.draws(chunk, how)
             rhat = posterior.worst_rhat(drawn.positions, how.superchains)
             told = (drawn.acceptance, drawn.divergent, rhat, drawn.movement)
             parts.append([np.asarray(part, np.float64)[:, : chunk.size] for part in told])
@@ -159,7 +159,7 @@ class Fitted:
         """Give log p(observed cells) of each row in the user's units, and its standard error."""
         keys = row_keys(values, mask, self.seed)
         found, error = np.zeros(len(values)), np.zeros(len(values))
-        for chunk in self._chunks(values, mask, keys):
+        for chunk in self.chunks(values, mask, keys):
             estimate = posterior.evidence(self.models, self.tuned, chunk.row, chunk.keys, how)
             each, errors = (np.asarray(part, np.float64)[:, : chunk.size] for part in estimate)
             # A mixture of the members in equal parts.
@@ -168,14 +168,16 @@ class Fitted:
             error[chunk.rows] = np.sqrt(((weights / weights.sum(0) * errors) ** 2).sum(0))
         return found + self.encoding.log_measure(values, mask).sum(1), error
 
-    def _draws(self, chunk: "_Chunk", how: How) -> posterior.Draws:
+    def draws(self, chunk: "Chunk", how: How) -> posterior.Draws:
+        """Draw the latents of the rows of a chunk."""
         sampler = self.learned or self.tuned
         return posterior.draws(self.models, sampler, chunk.row, chunk.keys, how)
 
-    def _chunks(
-        self, values: TableValues, mask: TableMask, keys: Key[Array, " rows"]
-    ) -> Iterator["_Chunk"]:
-        size = ROWS if jax.default_backend() == "cpu" else ROWS_ON_ACCELERATOR
+    def chunks(
+        self, values: TableValues, mask: TableMask, keys: Key[Array, " rows"], size: int = 0
+    ) -> Iterator["Chunk"]:
+        """Encode rows, `size` of them at a time; 0 for as many as all else is computed with."""
+        size = size or (ROWS if jax.default_backend() == "cpu" else ROWS_ON_ACCELERATOR)
         width, targets = self.models.log_noise.shape[1], self.models.target_log_noise.shape[1]
         none = jnp.asarray(np.zeros((size, targets), np.float32))
         for first in range(0, len(values), size):
@@ -185,10 +187,10 @@ class Fitted:
             index = first + np.where(np.arange(size) < count, np.arange(size), 0)
             row = _row(self.encoding, values[index], mask[index], width)
             row = row._replace(target=Cells(none, none, none), target_mask=none.astype(bool))
-            yield _Chunk(rows, count, row, keys[index])
+            yield Chunk(rows, count, row, keys[index])
 
 
-class _Chunk(NamedTuple):
+class Chunk(NamedTuple):
     """Rows of one compiled call, filled up to its size."""
 
     rows: slice

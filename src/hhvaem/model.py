@@ -206,19 +206,60 @@ class Model(eqx.Module):
         self, h: Float[Array, " first"], parameters: Float[Array, " parameters"], row: Row
     ) -> Float[Array, " target_parameters"]:
         """Give the parameters of p(targets | x-hat, h_1)."""
-        if self.predictor is None:
-            raise ValueError("This model has no target.")
+        return self.answer(self.reading(h, parameters, row))
+
+    def reading(
+        self, h: Float[Array, " first"], parameters: Float[Array, " parameters"], row: Row
+    ) -> Float[Array, " units"]:
+        """Give what the predictor's hidden units are told, the sum of what each column tells."""
+        by_h, by_x, by_missing, bias = self._first_layer()
         levels = self.marginals.levels
         shown = row.mask[_columns(input_widths(levels))]
         given = jnp.where(shown, cell_inputs(levels, row.cells), 0.0)
         missing = 1.0 - row.mask.astype(given.dtype)
         guessed = jnp.where(shown, 0.0, self.marginals.expected(parameters))
-        # relu(W [h, x-hat, missing] + b), with what is the same for all latents of a row apart:
-        # a chain then computes it once.
-        hidden, out = self.predictor.layers
-        by_h, by_x, by_missing = jnp.split(hidden.weight, [h.size, h.size + given.size])
-        same = given @ by_x + missing @ by_missing + hidden.bias
-        return out(jax.nn.relu(same + h @ by_h + guessed @ by_x))
+        # W [h, x-hat, missing] + b, with what is the same for all latents of a row apart: a chain
+        # then computes it once.
+        same = given @ by_x + missing @ by_missing + bias
+        return same + h @ by_h + guessed @ by_x
+
+    def answer(self, reading: Float[Array, " units"]) -> Float[Array, " target_parameters"]:
+        """Give what the predictor's hidden units, told so, say of the targets."""
+        assert self.predictor is not None
+        return self.predictor.layers[-1](jax.nn.relu(reading))
+
+    def told_by_known(self, point: Float[Array, " columns"]) -> Float[Array, "columns units"]:
+        """Give what each column tells the predictor where its cell is known to be this."""
+        return self._by_column(cell_inputs(self.marginals.levels, Cells(point, point, point)))
+
+    def told_by_hidden(
+        self, parameters: Float[Array, " parameters"]
+    ) -> Float[Array, "columns units"]:
+        """Give what each column tells the predictor where its cell is not known."""
+        return self._by_column(self.marginals.expected(parameters)) + self._first_layer()[2]
+
+    def _by_column(self, inputs: Float[Array, " inputs"]) -> Float[Array, "columns units"]:
+        levels = self.marginals.levels
+        column = _columns(input_widths(levels))
+        own = jnp.asarray(column == np.arange(len(levels))[:, None], inputs.dtype)
+        return own @ (inputs[:, None] * self._first_layer()[1])
+
+    def _first_layer(
+        self,
+    ) -> tuple[
+        Float[Array, "first units"],
+        Float[Array, "inputs units"],
+        Float[Array, "columns units"],
+        Float[Array, " units"],
+    ]:
+        """Give the predictor's first layer by what it reads: latents, cells, and which are not."""
+        if self.predictor is None:
+            raise ValueError("This model has no target.")
+        first = self.predictor.layers[0]
+        inputs, columns = sum(input_widths(self.marginals.levels)), len(self.marginals.levels)
+        latents = len(first.weight) - inputs - columns
+        by_h, by_x, by_missing = jnp.split(first.weight, [latents, latents + inputs])
+        return by_h, by_x, by_missing, first.bias
 
 
 def _sizes(layers: tuple[int, ...], hidden: int) -> tuple[tuple[int, ...], int]:

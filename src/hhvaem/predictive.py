@@ -153,7 +153,7 @@ class Predictive:
             # Whatever lies beyond a bound shows as the bound.
             low, high = np.where(values <= lower, -EDGE, low), np.where(values >= upper, EDGE, high)
         else:
-            edges = _edges(law.warp)
+            edges = edges_of(law.warp)
             low = edges[np.searchsorted(atoms, values, side="left")]
             high = edges[np.searchsorted(atoms, values, side="right")]
         return self._below(column, location, low), self._below(column, location, high)
@@ -187,11 +187,11 @@ def _mean(warp: Warp, location: Values, scale: Values) -> Values:
     """Give the mean value of normal latent numbers."""
     if warp.atoms is None:
         return warp.mean(location, scale)
-    mass = ndtr((_edges(warp)[1:-1] - location[:, None]) / scale[:, None])
+    mass = ndtr((edges_of(warp)[1:-1] - location[:, None]) / scale[:, None])
     return np.diff(mass, axis=1, prepend=0.0, append=1.0) @ warp.atoms
 
 
-def _edges(warp: Warp) -> Float[np.ndarray, " edges"]:
+def edges_of(warp: Warp) -> Float[np.ndarray, " edges"]:
     """Give where on the latent line each atom begins, and where the last one ends."""
     if isinstance(warp, Levels):
         return warp.edges

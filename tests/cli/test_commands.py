@@ -55,6 +55,7 @@ def test_the_demo_says_at_once_that_it_has_no_folder(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_demo_fills_compares_and_writes_a_page(tmp_path: Path) -> None:
     done = hhvaem("demo", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

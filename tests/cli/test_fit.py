@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from commands import full_disk, hhvaem, interrupted, refused
+from commands import HEARD, full_disk, hhvaem, interrupted, refused
 from saved_models import table
 
 from hhvaem import Classifier, Imputer, Regressor, load, read_table, write_table
@@ -377,7 +377,7 @@ def test_interrupted_in_an_import(tmp_path: Path, module: str) -> None:
     write_table(pa.table({"a": [1, None, 1]}), tmp_path / "a.csv")
     code = IN_AN_IMPORT.replace("{module}", module)
     done = subprocess.run(
-        [sys.executable, "-c", code, "fit", "a.csv", "--out", "m"],
+        [sys.executable, "-c", HEARD + code, "fit", "a.csv", "--out", "m"],
         capture_output=True, text=True, cwd=tmp_path,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (130, "Stopped: nothing more is done.\n")
@@ -387,7 +387,7 @@ def test_interrupted_in_an_import(tmp_path: Path, module: str) -> None:
 @pytest.mark.parametrize("code", [IN_A_CALLBACK, IN_A_COMPILATION])
 def test_interrupted_where_python_ignores_it_or_xla_goes_on(code: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", code, "schema", "a.csv"],
+        [sys.executable, "-c", HEARD + code, "schema", "a.csv"],
         capture_output=True, text=True, timeout=50,
     )  # fmt: skip
     assert done.returncode == 130

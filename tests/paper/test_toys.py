@@ -141,6 +141,7 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> Command:
     return done.stdout, json.loads(numbers.read_text()), folder / "out"
 
 
+@pytest.mark.slow
 def test_training_spreads_the_wave_along_the_horizontal(command: Command) -> None:
     (case,) = command[1]["toys"]["cases"]
     assert len(case["seeds"]) == 2
@@ -153,6 +154,7 @@ def test_training_spreads_the_wave_along_the_horizontal(command: Command) -> Non
     np.testing.assert_allclose(case["exact"]["spread"][0], 3, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_the_command_keeps_what_figures_need(command: Command) -> None:
     said, found, folder = command
     for words in ("wave", "mean of 4 rows", "toys.png"):
@@ -168,6 +170,7 @@ def test_the_command_keeps_what_figures_need(command: Command) -> None:
     assert np.shape(drawn["after"]) == (2, toys.DRAWN)
 
 
+@pytest.mark.slow
 def test_chains_are_nearer_to_the_posterior_than_an_untrained_encoder(command: Command) -> None:
     found = command[1]["illustration"]
     assert np.mean(found["rows"]["chains"]) < np.mean(found["rows"]["encoder"])

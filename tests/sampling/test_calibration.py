@@ -210,6 +210,7 @@ def test_ranks_are_uniform(model: Model, simulations: Simulation, draw: Draw) ->
     assert (chances(draw, model, simulations) > LEVEL).all()
 
 
+@pytest.mark.slow
 def test_without_the_decision_they_are_not_and_the_test_knows(
     model: Model, simulations: Simulation
 ) -> None:
@@ -225,6 +226,7 @@ def test_nor_are_those_among_draws_that_do_not_know_the_row(
     assert found[LOG_JOINT] < LEVEL
 
 
+@pytest.mark.slow
 def test_chains_are_long_enough(model: Model, simulations: Simulation) -> None:
     # Chains of a superchain share their start; together they are as many as above.
     rows, superchains, chains = 25, 6, 100

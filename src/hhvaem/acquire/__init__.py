@@ -1,0 +1,1 @@
+"""Which unknown cell of a row is worth asking for next."""
