@@ -21,12 +21,14 @@ _LATER = {
     "Imputer": "estimators",
     "Regressor": "estimators",
     "Pooled": "pooling",
+    "Session": "acquire.session",
     "load": "saving",
     "pool": "pooling",
     "pool_fit": "pooling",
 }
 
 if TYPE_CHECKING:
+    from hhvaem.acquire.session import Session as Session
     from hhvaem.estimators import Classifier as Classifier
     from hhvaem.estimators import Imputer as Imputer
     from hhvaem.estimators import Regressor as Regressor

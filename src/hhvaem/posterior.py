@@ -230,7 +230,7 @@ def tune(models: Model, data: Data, keys: Key[Array, " models"]) -> Tuned:
         seen = jax.vmap(model.see)(rows)
 
         def density(seen: Seen, position: Float[Array, " size"]) -> Float[Array, ""]:
-            return whitened(model, seen, partial(_log_joint, model, seen))[0](position)
+            return whitened(model, seen, partial(log_joint, model, seen))[0](position)
 
         shape = (TUNED_ROWS, TUNED_CHAINS, model.hierarchy.size)
         starts = jax.random.normal(start_key, shape)
@@ -294,12 +294,12 @@ def _chain(
     """Run one chain, and give its start and its last positions."""
     jitter_key, key = jax.random.split(key)
     if isinstance(sampler, Tuned):
-        density, _ = whitened(model, seen, partial(_log_joint, model, seen))
+        density, _ = whitened(model, seen, partial(log_joint, model, seen))
         step = jnp.exp(sampler.log_step)
         sizes = tuning.jittered_steps(jitter_key, step, how.transitions, noise.size)
         start = noise
     else:
-        density = partial(_log_joint, model, seen)
+        density = partial(log_joint, model, seen)
         log_scale = law.log_scale + sampler.log_inflation[model.hierarchy.layer_of]
         start, sizes = Gaussian(law.mean, log_scale).at(noise), jnp.exp(sampler.log_steps)
 
@@ -319,13 +319,14 @@ def _resampled(
     """Draw from the encoder, and of these draws by their importance weights."""
     normal_key, choice_key = jax.random.split(key)
     noise = jax.random.normal(normal_key, (CANDIDATES * shape[0] * shape[1], shape[2]))
-    density, _ = whitened(model, seen, partial(_log_joint, model, seen))
+    density, _ = whitened(model, seen, partial(log_joint, model, seen))
     log_weights = jax.vmap(lambda u: density(u) - annealing.standard_normal(u))(noise)
     chosen = jax.random.categorical(choice_key, log_weights, shape=shape[:2])
     return jax.vmap(jax.vmap(law.at))(noise[chosen])
 
 
-def _log_joint(model: Model, seen: Seen, position: Float[Array, " size"]) -> Float[Array, ""]:
+def log_joint(model: Model, seen: Seen, position: Float[Array, " size"]) -> Float[Array, ""]:
+    """Give log p(observed cells, position): what chains of a row without targets look at."""
     return model.log_joint(position, seen, with_target=False)
 
 

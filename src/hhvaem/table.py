@@ -1,5 +1,6 @@
 """Any frame or array to (values, mask), and filled values back into the user's container."""
 
+import datetime as dt
 import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar, cast
@@ -103,6 +104,67 @@ def encode(table: Any, schema: Schema) -> Encoded:
         )
     stacked = np.concatenate(encoded, axis=1)
     return Encoded(stacked, ~np.isnan(stacked))
+
+
+def encode_value(column: Column, value: Any) -> float:
+    """Turn one value of a column into the number that a model sees.
+
+    Raises
+    ------
+    InputError
+        Where it is missing, or no value of this column.
+
+    Examples
+    --------
+    >>> encode_value(Column("pain", "ordinal", levels=("none", "mild", "severe")), "mild")
+    1.0
+    """
+    data = np.empty(1, object)
+    data[0] = value
+    reading = read(column.name, data)
+    if reading.missing[0]:
+        raise InputError(f"The value of {column.name!r} is missing; give one.")
+    was, now = FAMILY[column.storage], FAMILY[reading.storage]
+    if was != now:
+        raise InputError(f"{column.name!r} holds {was}, and {reading.show(0)} is none of them.")
+    known = _known(column, reading)[0]
+    if np.isnan(known):
+        raise InputError(f"{reading.show(0)} is no value of {column.name!r}, {legal(column)}.")
+    return float(known)
+
+
+def decode_value(column: Column, number: float) -> Any:
+    """Give the value that a number stands for: the legal one that is nearest.
+
+    Examples
+    --------
+    >>> decode_value(Column("pain", "ordinal", levels=("none", "mild", "severe")), 1.0)
+    'mild'
+    >>> decode_value(Column("age", "count"), 31.4)
+    31
+    """
+    if column.kind in LEVELLED:
+        return column.levels[int(number)]
+    lower, upper, step = column.support
+    if step:
+        number = round(number / step) * step
+    number = float(np.clip(number, lower, upper))
+    if FAMILY[column.storage] == "dates":
+        moment: dt.datetime = np.datetime64(round(number), "us").astype(dt.datetime)
+        return moment.date() if column.storage == "date" else moment
+    return round(number) if step and step % 1 == 0 else number
+
+
+def legal(column: Column) -> str:
+    """Say which values a column can have."""
+    if column.kind in LEVELLED:
+        return f"which is one of {some([repr(level) for level in column.levels])}"
+    lower, upper, step = column.support
+    if FAMILY[column.storage] == "dates":
+        return "which is a date"
+    kind = "a whole number" if step == 1 else "a number"
+    ends = [f"from {lower:g}"] * (lower > -np.inf) + [f"up to {upper:g}"] * (upper < np.inf)
+    return " ".join([f"which is {kind}", *ends])
 
 
 def _positions(table: Any, columns: list[tuple[str, Any]], schema: Schema) -> list[int]:

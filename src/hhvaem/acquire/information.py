@@ -47,8 +47,7 @@ class Gains(NamedTuple):
     raw
         As estimated from the draws.
     null
-        What would be estimated if cell and targets had nothing to do with each other: finitely
-        many draws always seem to know something.
+        What is in it by chance: finitely many draws always seem to know something.
     error
         The standard error of `raw`, from its spread over chains.
     most
@@ -300,16 +299,40 @@ def _information(
     alone = jnp.einsum(f"mdp,{placed}->md{at}", mass / weight, *shares)
     alone = jnp.einsum(f"md{at},{spread}->md{to}", alone, *kernels).reshape(draws, -1)
     flat = lax.collapse(mass, 0, 2)
-    nothing = [
-        _mutual(flat.T @ jnp.roll(alone, shift, axis=0) / draws) for shift in _shifts(chains, draws)
-    ]
     outcome = joint.sum(0)
     return Gains(
         (joint * ratio).sum(),
-        jnp.stack(nothing).mean() if nothing else jnp.zeros(()),
+        _by_chance(flat, alone, chains),
         _error(each.reshape(chains, -1).mean(1)),
         -(outcome * _log(outcome)).sum(),
     )
+
+
+def _by_chance(
+    mass: Float[Array, "draws parts"], alone: Float[Array, "draws outcomes"], chains: int
+) -> Float[Array, ""]:
+    """Give how much of an estimated information is there by chance.
+
+    With cells paired with the targets of other chains, all of what is found is. It comes from the
+    few draws that speak for each part, as far as these disagree about the targets; where cell and
+    targets belong together they agree, and there is less of it in the same proportion. To second
+    order, what chance adds is half the variance of an outcome's probability over that probability.
+    """
+    share = mass.sum(0)
+    weight = mass / jnp.maximum(share, 1e-30)
+    squares = weight**2
+
+    def disagreement(alone: Float[Array, "draws outcomes"]) -> Float[Array, ""]:
+        expected = weight.T @ alone
+        inverse = jnp.where(expected > 1e-12, 1 / jnp.maximum(expected, 1e-12), 0.0)
+        return (share * (((squares.T @ alone**2) * inverse).sum(1) - squares.sum(0))).sum()
+
+    others = [jnp.roll(alone, shift, axis=0) for shift in _shifts(chains, len(mass))]
+    if not others:
+        return jnp.zeros(())
+    found = jnp.stack([_mutual(mass.T @ other / len(mass)) for other in others]).mean()
+    apart = jnp.stack([disagreement(other) for other in others]).mean()
+    return found * jnp.clip(disagreement(alone) / jnp.maximum(apart, 1e-30), 0.0, 1.0)
 
 
 def centred(
@@ -340,21 +363,21 @@ def variance(
     weight = mass[..., None]
     size = len(mass)
 
-    def fall(values: Float[Array, "draws #parts values"]) -> tuple[Array, Array, Array]:
-        total = (weight * values).sum(0) / size
-        share = weight.sum(0) / size
-        by_part = total / jnp.maximum(share, 1e-30)
-        mean = total.sum(0)
-        return (share * (by_part - mean) ** 2).sum(), by_part, mean
-
-    raw, by_part, mean = fall(values)
+    share = mass.sum(0)
+    own = (mass / jnp.maximum(share, 1e-30))[..., None]
+    by_part = (own * values).sum(0)
+    mean = (weight * values).sum((0, 1)) / size
+    raw = ((share / size)[:, None] * (by_part - mean) ** 2).sum()
     # The derivative of the fall by the weight of a draw.
     each = (weight * (2 * by_part * values - by_part**2 - 2 * mean * values)).sum((1, 2))
-    apart = (weight * values).sum(1, keepdims=True)
-    nothing = [fall(jnp.roll(apart, shift, axis=0))[0] for shift in _shifts(chains, size)]
+    # The variances of the means of parts, and of the whole: what chance adds to their squares.
+    squares = own**2
+    spread = (squares * (values - by_part) ** 2).sum((0, 2))
+    spread = spread / jnp.maximum(1.0 - squares.sum((0, 2)), 0.1)
+    whole = (((weight * values).sum(1) - mean) ** 2).sum() / size**2
     return Gains(
         raw,
-        jnp.stack(nothing).mean() if nothing else jnp.zeros(()),
+        (share / size * spread).sum() - whole,
         _error(each.reshape(chains, -1).mean(1)),
         jnp.full((), jnp.inf),
     )

@@ -193,11 +193,11 @@ class Estimator(BaseEstimator):
 
     def _plan(self) -> Plan:
         """Put what was asked for into the preset."""
-        _check_known("preset", self.preset, tuple(PRESETS))
+        check_known("preset", self.preset, tuple(PRESETS))
         plan = PRESETS[self.preset]
         settings = plan.settings
         if self.inference is not None:
-            _check_known("inference", self.inference, INFERENCES)
+            check_known("inference", self.inference, INFERENCES)
             settings = replace(settings, inference=self.inference)
         if self.max_steps is not None:
             steps = check_count("max_steps", self.max_steps, 1)
@@ -205,7 +205,7 @@ class Estimator(BaseEstimator):
         if self.batch_size is not None:
             settings = replace(settings, batch_size=check_count("batch_size", self.batch_size, 1))
         if self.marginals is not None:
-            _check_known("marginals", self.marginals, MARGINALS)
+            check_known("marginals", self.marginals, MARGINALS)
         if self.max_seconds is not None and not (
             isinstance(self.max_seconds, Real) and self.max_seconds >= 0
         ):
@@ -240,7 +240,7 @@ class Estimator(BaseEstimator):
         # Arguments are checked also where no column needs a model.
         how = (self._plan() if self.fitted_ is None else self.fitted_.plan).how
         if posterior is not None:
-            _check_known("posterior", posterior, POSTERIORS)
+            check_known("posterior", posterior, POSTERIORS)
             how = replace(how, posterior=posterior)
         count = how.chains if draws is None else check_count("draws", draws, 1)
         return replace(how, chains=-(-count // self.members_))
@@ -368,7 +368,8 @@ def _seed(random_state: Any) -> int:
         ) from error
 
 
-def _check_known(name: str, value: Any, known: Sequence[str]) -> None:
+def check_known(name: str, value: Any, known: Sequence[str]) -> None:
+    """Refuse a word that is none of those known."""
     if not isinstance(value, str) or value not in known:
         raise InputError(f"{name}={shown(value)} is unknown; use {listed(known)}.")
 

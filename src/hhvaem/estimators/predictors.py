@@ -1,6 +1,6 @@
 """`Regressor` and `Classifier`: predict targets from what is known."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,16 +9,21 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils import Tags
 
+from hhvaem.acquire.information import METHODS, Method
+from hhvaem.acquire.policy import CHEAPEST
+from hhvaem.acquire.prices import prices
+from hhvaem.acquire.scores import worth
 from hhvaem.checks import check_count
+from hhvaem.containers import like
 from hhvaem.errors import InputError
 from hhvaem.estimators import targets
-from hhvaem.estimators.base import Estimator, interval_ends, with_parameters
+from hhvaem.estimators.base import Estimator, check_known, interval_ends, with_parameters
 from hhvaem.estimators.tables import new_table
 from hhvaem.estimators.targets import Targets
 from hhvaem.posterior import Posterior
 
 
-class _Predictor(Estimator):
+class Predictor(Estimator):
     """What predicts targets."""
 
     def _ask(
@@ -33,6 +38,55 @@ class _Predictor(Estimator):
                 for part, _, law in self._model().laws(values, mask, how)
             ]
         return [np.concatenate(part) for part in zip(*parts, strict=True)]
+
+    def acquire(
+        self,
+        X: Any,
+        costs: Mapping[str, float] | None = None,
+        *,
+        method: Method = "grid",
+        posterior: Posterior | None = None,
+        draws: int | None = None,
+        return_error: bool = False,
+    ) -> Any:
+        """Give what each unknown cell would tell about the targets.
+
+        Parameters
+        ----------
+        X
+            A table.
+        costs
+            What columns cost, by name, 1 where it is not said. With costs, gains are for each unit
+            of cost.
+        method
+            `grid`, `histogram` (the paper's) or `gaussian` (that of EDDI and VAEM) for information
+            in nats; `variance` for the expected fall of the targets' variance, of which the whole
+            is 1 for each target in the table that was fitted.
+        posterior, draws
+            How the latents are drawn, and how often, as in `predict`.
+        return_error
+            Whether to give the standard errors of the gains, too.
+
+        Returns
+        -------
+        table, or two
+            Of the kind of `X`, with a column for each that the model knows; NaN where the cell is
+            observed.
+        """
+        check_known("method", method, METHODS)
+        table, (values, mask) = self._encoded_rows(X)
+        columns = self.schema_.modelled
+        price = np.array([prices(columns, costs).of([column.name]) for column in columns])
+        found = np.empty((2, *values.shape))
+        with self._on_device():
+            how = self._how(posterior, draws)
+            for rows, part, _ in worth(self._model(), values, mask, how, method):
+                found[:, rows] = part.gain, part.error
+        found = np.where(mask, np.nan, found / np.where(price > 0, price, CHEAPEST))
+        gain, error = (
+            like(table, {c.name: part[:, j] for j, c in enumerate(columns)}) for part in found
+        )
+        return (gain, error) if return_error else gain
 
     def _fit_to(self, table: Any, goal: Targets) -> None:
         self._fit(table, goal)
@@ -70,7 +124,7 @@ class _Predictor(Estimator):
 
 
 @with_parameters
-class Regressor(RegressorMixin, _Predictor):
+class Regressor(RegressorMixin, Predictor):
     """Predict numbers from whatever is known of the other columns.
 
     {parameters}
@@ -185,7 +239,7 @@ class Regressor(RegressorMixin, _Predictor):
 
 
 @with_parameters
-class Classifier(ClassifierMixin, _Predictor):
+class Classifier(ClassifierMixin, Predictor):
     """Predict classes from whatever is known of the other columns.
 
     {parameters}

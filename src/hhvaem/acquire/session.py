@@ -1,0 +1,473 @@
+"""One live case: what to ask next, what is known by now, and what follows from it."""
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from hhvaem.acquire.case import Case, sets_of
+from hhvaem.acquire.information import METHODS, Method
+from hhvaem.acquire.policy import Prediction, Question, Rule, Standing, ahead
+from hhvaem.acquire.prices import near, prices
+from hhvaem.checks import check_count
+from hhvaem.containers import shown
+from hhvaem.errors import InputError, TableWarning
+from hhvaem.estimators.base import check_known, interval_ends
+from hhvaem.estimators.imputer import Imputer
+from hhvaem.estimators.predictors import Classifier, Predictor
+from hhvaem.schema import LEVELLED
+from hhvaem.table import decode_value, encode_value
+
+# The probability of intervals, and where in the law of a number answers are imagined.
+LEVEL, IMAGINED = 0.9, (0.1, 0.5, 0.9)
+# Draws behind everything.
+DRAWS = 100
+# Levels that are imagined as answers, the most probable.
+MOST_LEVELS = 5
+
+
+class Told(NamedTuple):
+    """An answer.
+
+    Parameters
+    ----------
+    column
+        What was told.
+    value
+        The answer; None where it cannot be measured.
+    gain
+        What it was expected to tell; None where it was not asked for.
+    cost
+        What it cost.
+    """
+
+    column: str
+    value: Any
+    gain: float | None
+    cost: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """How the prediction would move with the answer to a question.
+
+    Parameters
+    ----------
+    column
+        What would be asked.
+    now
+        What is predicted without it.
+    answers
+        Answers with what would then be predicted: of a number a low one, a middle one and a high
+        one; of levels the most probable.
+    """
+
+    column: str
+    now: tuple[Prediction, ...]
+    answers: tuple[tuple[Any, tuple[Prediction, ...]], ...]
+
+
+class Session:
+    """Ask for what is worth knowing about one case, and predict from what is known.
+
+    Parameters
+    ----------
+    model
+        A fitted `Regressor` or `Classifier`.
+    known
+        What is known from the start, by column; None and NaN are unknown.
+    costs
+        What columns cost, 1 where it is not said; of a group, what is paid once for its first
+        column.
+    groups
+        Columns that are measured together, by a name of their own. A group can be asked for as a
+        whole.
+    stop
+        A rule or several of them (`hhvaem.acquire.policy`), each of which may object to a question.
+    method
+        What is to be gained: information by `grid`, `histogram` or `gaussian`, or `variance`.
+    look_ahead
+        Whether to choose a question also for what the next one would tell after it.
+    draws
+        Draws of the latents behind everything.
+
+    Attributes
+    ----------
+    history
+        All answers, in order.
+    stopped
+        Why nothing is asked, after `ask` gave None.
+    spent
+        What the answers have cost.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hhvaem import Regressor, Session
+    >>> rng = np.random.default_rng(0)
+    >>> table = rng.normal(size=(200, 3))
+    >>> y = 2 * table[:, 1] + 0.1 * rng.normal(size=200)
+    >>> model = Regressor(preset="fast", random_state=0).fit(table, y)
+    >>> session = Session(model, known={"x0": 0.5})
+    >>> session.ask().name
+    'x1'
+    >>> session.tell("x1", 1.0)
+    >>> bool(abs(session.predict().value - 2) < 0.5)
+    True
+    """
+
+    def __init__(
+        self,
+        model: Predictor,
+        known: Mapping[str, Any] | None = None,
+        *,
+        costs: Mapping[str, float] | None = None,
+        groups: Mapping[str, Sequence[str]] | None = None,
+        stop: Rule | Sequence[Rule] = (),
+        method: Method = "grid",
+        look_ahead: bool = False,
+        draws: int = DRAWS,
+    ) -> None:
+        _check_model(model)
+        self.model = model
+        self._columns = {column.name: column for column in model.schema_.modelled}
+        self._places = {name: i for i, name in enumerate(self._columns)}
+        self.prices = prices(model.schema_.modelled, costs, groups)
+        self._rules: tuple[Rule, ...] = (stop,) if callable(stop) else tuple(stop)
+        check_known("method", method, METHODS)
+        if method != "grid" and (self.prices.groups or look_ahead):
+            raise InputError(f"Groups and look_ahead need method='grid', not {method!r}.")
+        self.method: Method = method
+        self.look_ahead = bool(look_ahead)
+        self.draws = check_count("draws", draws, 1)
+        if known is not None and not isinstance(known, Mapping):
+            raise InputError(
+                f"`known` is of type {type(known).__name__}; give a dict of values by column."
+            )
+        self.given: dict[str, Any] = {}
+        for name, value in (known or {}).items():
+            self._check_column(name)
+            if not _is_missing(value):
+                encode_value(self._columns[name], value)
+                self.given[name] = value
+        self.history: list[Told] = []
+        self.stopped: str | None = None
+        self._past: list[tuple[dict[str, Any], list[Told]]] = []
+        self._question: Question | None = None
+        self._case = self._begun()
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """All that is known, by column."""
+        told = {each.column: each.value for each in self.history if each.value is not None}
+        return {**self.given, **told}
+
+    @property
+    def open(self) -> list[str]:
+        """The columns that can still be asked for."""
+        done = {*self.given, *(each.column for each in self.history)}
+        return [name for name in self._columns if name not in done]
+
+    @property
+    def spent(self) -> float:
+        """What the answers have cost."""
+        return sum(each.cost for each in self.history)
+
+    def ask(self) -> Question | None:
+        """Give the question that is worth most for its cost; None where there is none.
+
+        `stopped` then says why. Nothing is changed by asking.
+        """
+        questions = self._questions()
+        self.stopped, self._question = None, None
+        if not questions:
+            self.stopped = "Every column is known or cannot be measured: nothing is left to ask."
+            return None
+        standing = Standing(len(self.history), self.spent, self._predictions(self._case))
+        for i, question in enumerate(questions):
+            objections = (rule(question, standing) for rule in self._rules)
+            reason = next((said for said in objections if said), None)
+            if reason is None:
+                self.stopped = None
+                others = (*questions[:i], *questions[i + 1 :])
+                self._question = replace(question, others=others)
+                return self._question
+            self.stopped = self.stopped or reason
+        return None
+
+    def batch(self, count: int) -> list[Question]:
+        """Give columns to ask for at once: each the best beside those before it.
+
+        What they tell together counts, so that two that tell the same are not both among them. The
+        gain of each is what it adds to those before it.
+        """
+        check_count("count", count, 1)
+        chosen: list[Question] = []
+        had = 0.0
+        for _ in range(min(count, len(self.open))):
+            names = [question.name for question in chosen]
+            rest = [name for name in self.open if name not in names]
+            # As many sets for every choice, so that one compiled program does for all.
+            sets = [[*names, name] for name in rest] + [[]] * (len(self._columns) - len(rest))
+            found = self._case.together(self._sets(sets))
+            beside = [*self.known, *names]
+            questions = [
+                Question(
+                    name,
+                    (name,),
+                    float(max(gain - had, 0.0)),
+                    float(error),
+                    self.prices.of([name], beside),
+                )
+                for name, gain, error in zip(rest, found.gain, found.error, strict=False)
+            ]
+            best = max(range(len(rest)), key=lambda i: questions[i].rate)
+            chosen.append(questions[best])
+            had = float(found.gain[best])
+        return chosen
+
+    def tell(self, column: str, value: Any) -> None:
+        """Take an answer; None where the column cannot be measured, and is not asked for again.
+
+        Raises
+        ------
+        InputError
+            Where there is no such column, or the value is none of its; nothing is changed.
+
+        Warns
+        -----
+        TableWarning
+            Where something was told of the column before, which is replaced.
+        """
+        self._check_column(column)
+        number = None if _is_missing(value) else encode_value(self._columns[column], value)
+        asked = self._question is not None and column in self._question.columns
+        gain = self._question.gain if self._question is not None and asked else None
+        others = [each for each in self.history if each.column != column]
+        cost = 0.0
+        if number is not None:
+            paid = [each.column for each in others if each.value is not None]
+            cost = self.prices.of([column], paid)
+        again = column not in self.open
+        if again:
+            now = "unknown" if number is None else shown(value)
+            warnings.warn(
+                f"Column {column!r} was {self._said(column)} and is now {now}.",
+                TableWarning,
+                stacklevel=2,
+            )
+        self._past.append((self.given, self.history))
+        self.given = {name: old for name, old in self.given.items() if name != column}
+        self.history = [*others, Told(column, None if number is None else value, gain, cost)]
+        self._question = None
+        if again:
+            self._case = self._begun()
+        elif number is not None:
+            self._case = self._case.told(self._places[column], number)
+
+    def undo(self) -> Told:
+        """Take the last answer back, and give it."""
+        if not self._past:
+            raise InputError("No answer has been given, so there is none to take back.")
+        last = self.history[-1]
+        self.given, self.history = self._past.pop()
+        self._question = None
+        self._case = self._begun()
+        return last
+
+    def resume(self, given: Mapping[str, Any], history: Sequence[Told]) -> None:
+        """Take over what was given and told elsewhere.
+
+        Raises
+        ------
+        InputError
+            Where there is no such column, or a value is none of its; nothing is changed.
+        """
+        for name, value in [*given.items(), *((each.column, each.value) for each in history)]:
+            self._check_column(name)
+            if value is not None:
+                encode_value(self._columns[name], value)
+        told = list(history)
+        self.given, self.history = dict(given), told
+        self._past = [(self.given, told[:i]) for i in range(len(told))]
+        self._question = None
+        self._case = self._begun()
+
+    def predict(self) -> Prediction | dict[str, Prediction]:
+        """Predict from all that is known; of several targets, a dict of predictions by name."""
+        found = self._predictions(self._case)
+        return found[0] if len(found) == 1 else {each.target: each for each in found}
+
+    def explain(self, column: str | None = None) -> Explanation:
+        """Say how the prediction would move with the answer of a column.
+
+        Parameters
+        ----------
+        column
+            A column that is not known; by default the one that is asked for, of a group its first.
+
+        Returns
+        -------
+        Explanation
+        """
+        if column is None:
+            question = self._question or self.ask()
+            if question is None:
+                raise InputError(f"{self.stopped} There is nothing to explain.")
+            column = next(name for name in question.columns if name in self.open)
+        self._check_column(column)
+        if column not in self.open:
+            raise InputError(f"Column {column!r} is {self._said(column)}; name one that is open.")
+        place = self._places[column]
+        answers = tuple(
+            (decode_value(self._columns[column], number), self._predictions(after))
+            for number in self._imagined(place)
+            for after in [self._case.told(place, number)]
+        )
+        return Explanation(column, self._predictions(self._case), answers)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write what was told and paid to a file, whole or not at all; the model is not in it."""
+        from hhvaem.acquire.saved import save  # which makes sessions
+
+        save(self, path)
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], model: Predictor, *, stop: Rule | Sequence[Rule] = ()
+    ) -> "Session":
+        """Go on with a session that was saved, with the model that it was about.
+
+        Rules are not in the file, and are given again.
+        """
+        from hhvaem.acquire.saved import load
+
+        return load(path, model, stop)
+
+    def _questions(self) -> list[Question]:
+        """Give all that can be asked, best first."""
+        names = self.open
+        if not names:
+            return []
+        found = self._case.worth(self.method)
+        places = [self._places[name] for name in names]
+        pairs: dict[str, tuple[float, float]] = {}
+        if self.look_ahead:
+            pairs = self._ahead(found.gain)
+        questions = [
+            Question(
+                name,
+                (name,),
+                float(found.gain[at]),
+                float(found.error[at]),
+                self.prices.of([name], self.known),
+                pairs.get(name),
+            )
+            for name, at in zip(names, places, strict=True)
+        ]
+        return sorted([*questions, *self._group_questions()], key=lambda each: -each.rate)
+
+    def _group_questions(self) -> list[Question]:
+        groups = {
+            group: tuple(name for name in members if name in self.open)
+            for group, members in self.prices.groups.items()
+        }
+        if not any(len(members) > 1 for members in groups.values()):
+            return []
+        found = self._case.together(self._sets(list(groups.values())))
+        return [
+            Question(group, members, float(gain), float(error), self.prices.of(members, self.known))
+            for (group, members), gain, error in zip(
+                groups.items(), found.gain, found.error, strict=True
+            )
+            if len(members) > 1
+        ]
+
+    def _ahead(self, gain: np.ndarray) -> dict[str, tuple[float, float]]:
+        """Give what each open column and the best after it would tell, and what both cost."""
+        names = list(self._columns)
+        now = np.where([name in self.open for name in names], gain, np.nan)
+        cost = np.array(
+            [
+                [
+                    self.prices.of([second], self.known)
+                    if first == second
+                    else self.prices.of([second], [*self.known, first])
+                    for second in names
+                ]
+                for first in names
+            ]
+        )
+        total, price = ahead(now, cost, *self._case.prospects())
+        both = zip(names, total.tolist(), price.tolist(), strict=True)
+        return {name: (value, paid) for name, value, paid in both if name in self.open}
+
+    def _predictions(self, case: Case) -> tuple[Prediction, ...]:
+        law = case.laws()[1]
+        row = np.zeros(1, int)
+        found = []
+        for j, name in enumerate(self.model.target_names_):
+            if isinstance(self.model, Classifier):
+                classes = self.model.classes_ if self.model.flat_ else self.model.classes_[j]
+                shares = law.shares(j, row)[0]
+                pairs = tuple(zip(classes.tolist(), shares.tolist(), strict=True))
+                found.append(Prediction(name, pairs[int(shares.argmax())][0], shares=pairs))
+                continue
+            low, high = (float(law.quantile(j, row, q)[0]) for q in interval_ends(LEVEL))
+            found.append(Prediction(name, float(law.mean(j, row)[0]), low, high, LEVEL))
+        return tuple(found)
+
+    def _imagined(self, place: int) -> list[float]:
+        """Give answers that a column may have: low, middle, high; or the most probable levels."""
+        column = list(self._columns.values())[place]
+        law, row = self._case.laws()[0], np.zeros(1, int)
+        if column.kind in LEVELLED:
+            shares = law.shares(place, row)[0]
+            likely = np.argsort(-shares, kind="stable")[:MOST_LEVELS]
+            return [float(level) for level in np.sort(likely)]
+        values = [float(law.quantile(place, row, q)[0]) for q in IMAGINED]
+        return list(dict.fromkeys(values))
+
+    def _sets(self, sets: Sequence[Sequence[str]]) -> Any:
+        return sets_of([[self._places[name] for name in each] for each in sets], len(self._columns))
+
+    def _begun(self) -> Case:
+        numbers = {
+            self._places[name]: encode_value(self._columns[name], value)
+            for name, value in self.known.items()
+        }
+        assert self.model.fitted_ is not None
+        return Case.begun(self.model.fitted_, numbers, self.draws)
+
+    def _said(self, column: str) -> str:
+        known = self.known
+        return shown(known[column]) if column in known else "unknown"
+
+    def _check_column(self, name: str) -> None:
+        if name in self._columns:
+            return
+        if name in self.model.schema_:
+            kind = self.model.schema_[name].kind
+            raise InputError(
+                f"Column {name!r} is {kind} and tells the model nothing; leave it out."
+            )
+        raise InputError(f"The model has no column {name!r}{near(name, self._columns)}")
+
+
+def _check_model(model: Any) -> None:
+    if isinstance(model, Imputer):
+        raise InputError("An Imputer has no target to ask about; fit a Regressor or a Classifier.")
+    if not isinstance(model, Predictor):
+        raise InputError(
+            f"A session needs a fitted Regressor or Classifier, not {type(model).__name__}."
+        )
+    check_is_fitted(model, "schema_")
+
+
+def _is_missing(value: Any) -> bool:
+    # NaN is what differs from itself.
+    return value is None or (isinstance(value, float | np.floating) and bool(np.isnan(value)))
