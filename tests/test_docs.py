@@ -16,12 +16,13 @@ CHECKS = {
     "README.md": "assert table['age'].null_count and not any(c.null_count for c in full.columns)",
     "training.md": "assert history.loss[0, -20:].mean() < history.loss[0, :20].mean()",
     "fill.md": "assert len(draws) == 5 and not any(c.null_count for c in full.columns)",
+    "ask.md": "assert found.low < found.value < found.high and len(why.answers) == 3",
     "predict.md": "assert (low <= up).all() and abs(chances.sum(1) - 1).max() < 1e-6",
 }
 
 
 # Those that take longer; README shows most of it.
-LONG = ("fill.md", "predict.md", "multiple-imputation.md", "training.md")
+LONG = ("ask.md", "fill.md", "predict.md", "multiple-imputation.md", "training.md")
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def gains(
     method: Method,
     bins: int,
 ) -> Gains:
-    """Estimate what each column of each row would tell, be it known or not."""
+    """Estimate what each column of each row would tell; known ones tell nothing."""
 
     def one(each: tuple[Row, Float[Array, "m chains kept size"], PRNGKeyArray]) -> Gains:
         row, positions, key = each
@@ -134,11 +134,15 @@ def _by_parts(
             return variance(mass, centred(models, answers, goals), chains)
         return information(view.masses, outcomes(models, answers, view.masses, goals.lines), chains)
 
-    def step(_: None, each: tuple[Array, Array, Array]) -> tuple[None, Gains]:
-        of_one = Views(each[0], view.base, each[1], each[2])
-        return None, column(of_one)
+    nothing = Gains(*[jnp.zeros(())] * 4)
 
-    return lax.scan(step, None, (view.masses, view.hidden, view.known))[1]
+    def step(_: None, each: tuple[Array, ...]) -> tuple[None, Gains]:
+        masses, hidden, known, is_known = each
+        of_one = Views(masses, view.base, hidden, known)
+        # A known cell tells nothing: where rows are taken one by one, it also costs nothing.
+        return None, lax.cond(is_known, lambda _: nothing, column, of_one)
+
+    return lax.scan(step, None, (view.masses, view.hidden, view.known, row.mask))[1]
 
 
 def look(
@@ -175,7 +179,7 @@ def look(
 
     found = jax.vmap(jax.vmap(mass, (0, None)))(components, scales)
     ordered = np.array(levels)[:, None] == 1
-    points = jnp.where(ordered, parts.points, jnp.arange(count, dtype=base.dtype))
+    points = jnp.where(ordered, parts.points, jnp.arange(count, dtype=base.dtype)[None])
     known = eqx.filter_vmap(lambda m: jax.vmap(m.told_by_known, 1)(points))(models)
     view = Views(
         jnp.moveaxis(found, 2, 0), base, jnp.moveaxis(hidden, 2, 0), jnp.moveaxis(known, 2, 0)
@@ -241,12 +245,13 @@ def outcomes(
         line = Lines(*(part[t : t + 1] for part in lines))
         scale = jnp.exp(models.target_log_noise[:, t])
         location = own[..., 0]
-        low = jnp.where(counts, location, jnp.inf).min()
-        high = jnp.where(counts, location, -jnp.inf).max()
+        # Nothing counts where a weight of draws is for an answer that cannot be.
+        low = jnp.where(counts.any(), jnp.where(counts, location, jnp.inf).min(), 0.0)
+        high = jnp.where(counts.any(), jnp.where(counts, location, -jnp.inf).max(), 0.0)
         places = jnp.linspace(low, high, count)
         step = jnp.maximum((high - low) / (count - 1), 1e-6)
         # A location in between is shared by the two places beside it.
-        apart = jnp.abs(jnp.clip(location, low, high)[..., None] - places) / step
+        apart = jnp.abs(jnp.clip(location, low, high)[..., None] - places[None, None, None]) / step
         edges = cut(places[:, None], jnp.full((count, 1), scale.max()), line, count).edges
         kernels = jax.vmap(_kernel, (0, None, None))(scale, places, edges)
         found.append(Outcome(jnp.maximum(1.0 - apart, 0.0), kernels))
@@ -319,7 +324,7 @@ def _by_chance(
     order, what chance adds is half the variance of an outcome's probability over that probability.
     """
     share = mass.sum(0)
-    weight = mass / jnp.maximum(share, 1e-30)
+    weight = mass / jnp.maximum(share, 1e-30)[None]
     squares = weight**2
 
     def disagreement(alone: Float[Array, "draws outcomes"]) -> Float[Array, ""]:
@@ -364,17 +369,17 @@ def variance(
     size = len(mass)
 
     share = mass.sum(0)
-    own = (mass / jnp.maximum(share, 1e-30))[..., None]
+    own = (mass / jnp.maximum(share, 1e-30)[None])[..., None]
     by_part = (own * values).sum(0)
     mean = (weight * values).sum((0, 1)) / size
-    raw = ((share / size)[:, None] * (by_part - mean) ** 2).sum()
+    raw = ((share / size)[:, None] * (by_part - mean[None]) ** 2).sum()
     # The derivative of the fall by the weight of a draw.
-    each = (weight * (2 * by_part * values - by_part**2 - 2 * mean * values)).sum((1, 2))
+    each = (weight * (2 * (by_part - mean[None])[None] * values - by_part[None] ** 2)).sum((1, 2))
     # The variances of the means of parts, and of the whole: what chance adds to their squares.
     squares = own**2
-    spread = (squares * (values - by_part) ** 2).sum((0, 2))
+    spread = (squares * (values - by_part[None]) ** 2).sum((0, 2))
     spread = spread / jnp.maximum(1.0 - squares.sum((0, 2)), 0.1)
-    whole = (((weight * values).sum(1) - mean) ** 2).sum() / size**2
+    whole = (((weight * values).sum(1) - mean[None]) ** 2).sum() / size**2
     return Gains(
         raw,
         (share / size * spread).sum() - whole,
@@ -402,7 +407,7 @@ def pairs(
         h = model.hierarchy.bottom(position)
         parameters = model.decoder(h)
         cells = model.marginals.sample(parameters, model.log_noise, key=cell_key)
-        told = model.reading(h, parameters, row) - model.told_by_hidden(parameters)
+        told = model.reading(h, parameters, row)[None] - model.told_by_hidden(parameters)
         told = told + model.told_by_known(cells)
 
         def target(told: Float[Array, " units"], key: PRNGKeyArray) -> Array:

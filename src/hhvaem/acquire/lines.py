@@ -5,19 +5,19 @@ the latent line its latent number lies, and not where in it. So parts of a line,
 information is summed, never divide such a stretch.
 """
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import ndtr
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from hhvaem.encoding import Encoding
 from hhvaem.likelihoods import Ordered
 from hhvaem.marginals import input_widths
 from hhvaem.predictive import edges_of
-from hhvaem.warps import EDGE, normal_between
+from hhvaem.warps import EDGE
 
 # Stretches of a column that are kept, the widest, if they are at least so wide: others are passed
 # over by the parts of a line.
@@ -50,16 +50,18 @@ def lines(encoding: Encoding, width: int) -> Lines:
     for j, law in enumerate(encoding.laws):
         if not isinstance(law, Ordered):
             continue
-        if law.warp.atoms is not None:
+        values, far = law.warp.atoms, law.warp.farthest
+        if values is not None:
             edges = edges_of(law.warp)
             low, high = edges[:-1], edges[1:]
         else:
             values = np.unique(law.warp.value(np.linspace(-5.0, 5.0, 2001)))
             low, high = law.ends(values)
+        # What networks are told of a value, as `Encoding.encode` says it.
+        point = np.clip(law.warp.latent(values), -far, far)
         widest = np.sort(np.argsort(low - high, kind="stable")[:MOST])
         widest = widest[high[widest] - low[widest] > NARROWEST]
-        low, high = low[widest], high[widest]
-        found[:, j, : len(low)] = low, high, normal_between(low, high)
+        found[:, j, : len(widest)] = low[widest], high[widest], point[widest]
     return Lines(*(jnp.asarray(part, jnp.float32) for part in found))
 
 
@@ -73,7 +75,7 @@ def cut(
     low = (locations - REACH * scales).min(0)
     high = (locations + REACH * scales).max(0)
     steps = jnp.linspace(0.0, 1.0, count - 1)
-    inner = low[:, None] + (high - low)[:, None] * steps
+    inner = low[:, None] + (high - low)[:, None] * steps[None]
     ends = jnp.full((len(low), 1), EDGE)
     edges = jnp.concatenate([-ends, inner, ends], axis=1)
     return jax.vmap(_between_stretches)(edges, lines)
@@ -86,16 +88,19 @@ def _between_stretches(edges: Float[Array, " edges"], line: Lines) -> Parts:
     inside = (low < edges) & (edges < high)
     moved = jnp.where(edges - low < high - edges, low, high)
     edges = jnp.where(inside, moved, edges)
-    # The outermost parts have no middle; hardly anything is in them.
+    # The outermost parts have no middle: their inner ends stand for them.
     middle = (jnp.maximum(edges[:-1], edges[1]) + jnp.minimum(edges[1:], edges[-2])) / 2
-    at = _holding(middle, line)
+    # A number between two stretches is in the upper one, but the end of the first part is not.
+    at = _holding(middle, line).at[0].set(_holding(middle[:1], line, "left")[0])
     known = (line.low[at] <= middle) & (middle <= line.high[at])
     return Parts(edges, jnp.where(known, line.point[at], middle))
 
 
-def _holding(x: Float[Array, " n"], line: Lines) -> Array:
-    """Give the last stretch that begins below each number."""
-    return jnp.maximum(jnp.searchsorted(line.low, x, side="right") - 1, 0)
+def _holding(
+    x: Float[Array, " n"], line: Lines, side: Literal["left", "right"] = "right"
+) -> Int[Array, " n"]:
+    """Give the last stretch that begins below each number, or at it if from the right."""
+    return jnp.maximum(jnp.searchsorted(line.low, x, side=side) - 1, 0)
 
 
 def masses(

@@ -176,7 +176,8 @@ def at_most(count: int) -> Rule:
     check_count("count", count, 0)
 
     def rule(question: Question, standing: Standing) -> str | None:
-        return f"{count} answers have been given." if standing.asked >= count else None
+        done = standing.asked >= count
+        return f"As many questions as may be asked, {count}, were asked." if done else None
 
     return rule
 

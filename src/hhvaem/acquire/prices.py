@@ -38,7 +38,7 @@ class Prices:
             for group, members in self.groups.items()
             if columns & set(members) and not known & set(members)
         )
-        return begins + sum(self.columns[name] for name in columns)
+        return sum((self.columns[name] for name in columns), float(begins))
 
 
 def prices(

@@ -14,6 +14,7 @@ import numpy as np
 from hhvaem.acquire.policy import Rule
 from hhvaem.acquire.session import Session, Told
 from hhvaem.atomic import replacing
+from hhvaem.containers import listed
 from hhvaem.errors import InputError
 from hhvaem.estimators.predictors import Predictor
 from hhvaem.files import as_path
@@ -72,6 +73,10 @@ def load(path: str | os.PathLike[str], model: Predictor, stop: Rule | Sequence[R
     if content["model"] != fingerprint(model):
         raise InputError(f"{place} is a session with another model; give the one it was with.")
     schema = model.schema_
+    names = [*content["given"], *(each["column"] for each in content["history"])]
+    strange = [str(name) for name in names if name not in schema]
+    if strange:
+        raise InputError(f"{place} tells of {listed(strange)}, which the model lacks.")
     given = {name: _back(schema[name], value) for name, value in content["given"].items()}
     history = [Told(**each) for each in content["history"]]
     session.resume(

@@ -19,11 +19,14 @@ from hhvaem.errors import InputError, TableWarning
 from hhvaem.estimators.base import check_known, interval_ends
 from hhvaem.estimators.imputer import Imputer
 from hhvaem.estimators.predictors import Classifier, Predictor
+from hhvaem.likelihoods import Ordered
 from hhvaem.schema import LEVELLED
 from hhvaem.table import decode_value, encode_value
 
 # The probability of intervals, and where in the law of a number answers are imagined.
 LEVEL, IMAGINED = 0.9, (0.1, 0.5, 0.9)
+# The standard scores between which nearly all of a target lies.
+SPAN = 2.3
 # Draws behind everything.
 DRAWS = 100
 # Levels that are imagined as answers, the most probable.
@@ -173,9 +176,21 @@ class Session:
         return [name for name in self._columns if name not in done]
 
     @property
+    def spans(self) -> dict[str, tuple[float, float]]:
+        """Where nearly all of each target lay in the table that was fitted; numbers only."""
+        assert self.model.fitted_ is not None
+        encoding = self.model.fitted_.target_encoding
+        assert encoding is not None
+        return {
+            name: tuple(law.warp.value(np.array([-SPAN, SPAN])).tolist())
+            for name, law in zip(self.model.target_names_, encoding.laws, strict=True)
+            if isinstance(law, Ordered)
+        }
+
+    @property
     def spent(self) -> float:
         """What the answers have cost."""
-        return sum(each.cost for each in self.history)
+        return sum((each.cost for each in self.history), 0.0)
 
     def ask(self) -> Question | None:
         """Give the question that is worth most for its cost; None where there is none.

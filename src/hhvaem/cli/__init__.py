@@ -73,6 +73,7 @@ def application() -> "typer.Typer":
     from typer.core import TyperGroup
 
     from hhvaem import __version__
+    from hhvaem.cli.ask import ask
     from hhvaem.cli.data import data
     from hhvaem.cli.demo import demo
     from hhvaem.cli.fit import fit
@@ -89,7 +90,7 @@ def application() -> "typer.Typer":
 
     app = typer.Typer(
         cls=Group,
-        help="Fill the holes of a table, and predict from what is known.",
+        help="Fill the holes of a table, predict from what is known, and ask for what is worth it.",
         no_args_is_help=True,
         rich_markup_mode="markdown",
         pretty_exceptions_enable=False,
@@ -112,7 +113,7 @@ def application() -> "typer.Typer":
     ) -> None:
         pass
 
-    for command in (demo, schema, fit, impute, predict):
+    for command in (demo, schema, fit, impute, predict, ask):
         app.command()(command)
     app.add_typer(data, name="data")
     app.add_typer(paper, name="paper")

@@ -4,6 +4,7 @@ import typer
 
 from hhvaem.cli.curves import curves
 from hhvaem.cli.reparam import reparam
+from hhvaem.cli.saia import saia
 from hhvaem.cli.tables import tables
 from hhvaem.cli.times import times
 from hhvaem.cli.toys import toys
@@ -14,3 +15,4 @@ paper.command()(times)
 paper.command()(toys)
 paper.command()(reparam)
 paper.command()(curves)
+paper.command()(saia)

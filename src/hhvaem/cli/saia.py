@@ -1,0 +1,111 @@
+"""`hhvaem paper saia`: asking for one cell after the other, with the paper's models."""
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from hhvaem.atomic import check_file, replacing
+from hhvaem.cli.places import Out, Results, interruptible, prepare
+from hhvaem.cli.tables import QUICK_FOLDS, chosen
+from hhvaem.containers import listed
+from hhvaem.errors import InputError
+
+QUICK = ("yacht",)
+PICTURES = {
+    "error": "saia.png",
+    "log_likelihood": "saia-likelihood.png",
+    "seconds": "saia-seconds.png",
+}
+
+
+def saia(
+    data: Annotated[
+        str, typer.Option(metavar="NAMES", help="Tables, with commas between them.")
+    ] = "all",
+    splits: Annotated[
+        int, typer.Option(min=1, max=10, metavar="N", help="How many of the ten folds.")
+    ] = 10,
+    rows: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Test rows of a fold at most.")
+    ] = 500,
+    out: Out = Path("paper"),
+    results: Results = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", metavar="", help="One small table, two folds, few steps.")
+    ] = False,
+) -> None:
+    """Ask for the cells of test rows, one after the other, and draw how predictions fare.
+
+    What is in the folder already is not run again, so that a run that was stopped goes on.
+    """
+    # Here, so that other commands start without JAX and matplotlib.
+    from hhvaem.paper import saia as asking
+    from hhvaem.paper.records import write_json
+    from hhvaem.progress import training_bar
+
+    names = chosen(data, QUICK if quick and data == "all" else asking.TABLES, "table")
+    if not names:
+        raise InputError(f"No table is named; there are {listed(asking.TABLES)}.")
+    folds = range(min(splits, QUICK_FOLDS) if quick else splits)
+    gathered, folder = results or out / "saia.json", out / "saia"
+    prepare(folder, gathered)
+    pictures = {what: out / name for what, name in PICTURES.items()}
+    for path in (gathered, *pictures.values()):
+        check_file(path)
+    console = Console()
+    with interruptible(lambda: f"the same command goes on with what is not in {folder} yet."):
+        for name in names:
+            asking.complete(
+                name,
+                folds,
+                folder,
+                rows=rows,
+                quick=quick,
+                say=console.print,
+                bar=partial(training_bar, console=console),
+            )
+    found = asking.gather(folder)
+    write_json(found, gathered)
+    for what, path in pictures.items():
+        with replacing(path) as file:
+            asking.draw(found, what).savefig(file, format="png", dpi=130)
+    console.print(_areas(found))
+    console.print(
+        "Means over folds. Area and last: RMSE of the target in its units (of two targets "
+        "together), or share of wrong levels, as mean over steps and after the last. Likelihood: "
+        "log p(target) in nats, mean over steps. Time: milliseconds per row and step, compilation "
+        "left out."
+    )
+    console.print(
+        f"\nIn [bold]{out}[/]: {', '.join(PICTURES.values())}; all numbers in [bold]{gathered}[/], "
+        f"tables in [bold]{folder}[/]."
+    )
+
+
+def _areas(found: dict[str, Any]) -> Table:
+    from hhvaem.paper import saia as asking
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    for head in ("table", "line"):
+        table.add_column(head, no_wrap=True)
+    for head in ("area", "last", "likelihood", "time"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for run in found["tables"]:
+        for line in asking.LINES:
+            error = asking.curve(run, line, "error")
+            table.add_row(
+                run["table"],
+                line,
+                f"{error.mean():.4g} ± {error.mean(1).std():.2g}",
+                f"{error[:, -1].mean():.4g}",
+                f"{asking.curve(run, line, 'log_likelihood').mean():.3f}",
+                f"{np.median(asking.curve(run, line, 'seconds')[:, :-1]):.3g}",
+            )
+        table.add_section()
+    return table

@@ -1,0 +1,430 @@
+"""One live case: answers in any order, wrong ones, groups, rules, and files."""
+
+import datetime as dt
+import itertools
+import json
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hhvaem import Classifier, Imputer, InputError, Regressor, Session, TableWarning, load
+from hhvaem.acquire import policy
+from hhvaem.acquire.case import Case
+from hhvaem.acquire.session import Told
+
+COLUMNS = ["age", "smoker", "city", "pain", "crp", "seen"]
+
+
+def as_table(known: dict[str, Any]) -> pd.DataFrame:
+    """Make the row of a session, of the types that the model was fitted to."""
+    table = pd.DataFrame({**{name: [known.get(name)] for name in COLUMNS}, "ward": ["A"]})
+    kinds = {"age": float, "crp": float, "seen": "datetime64[us]"}
+    return table.astype(kinds).astype({"smoker": "boolean"})
+
+
+def test_the_first_question_is_what_tells_most(regressor: Regressor) -> None:
+    session = Session(regressor)
+    question = session.ask()
+    assert question is not None
+    assert question.name == "crp"
+    assert question.columns == ("crp",)
+    assert question.cost == 1
+    assert question.gain > 0.4 > 3 * question.error
+    ranked = [question, *question.others]
+    assert sorted(each.name for each in ranked) == sorted(COLUMNS)
+    assert [each.rate for each in ranked] == sorted((each.rate for each in ranked), reverse=True)
+    # Asking changes nothing, and the same is asked again.
+    assert session.ask() == question
+    assert session.history == []
+    # As good as alone in a table.
+    gains = regressor.acquire(as_table({}))
+    assert gains.columns.tolist() == COLUMNS
+    assert gains["crp"].item() == pytest.approx(question.gain, abs=5 * question.error)
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(["crp", "city", "pain"]))[::2])
+def test_predictions_are_those_of_the_model_in_any_order(
+    regressor: Regressor, row: dict[str, Any], order: tuple[str, ...]
+) -> None:
+    session = Session(regressor, known={"age": row["age"]})
+    for name in order:
+        session.tell(name, row[name])
+    found = session.predict()
+    table = as_table(session.known)
+    mean = regressor.predict(table)[0]
+    low, up = regressor.predict_interval(table)
+    spread = float(up[0] - low[0])
+    assert (found.low, found.high) == pytest.approx((low[0], up[0]), abs=0.25 * spread)
+    assert found.value == pytest.approx(mean, abs=0.15 * spread)
+    assert found.target == "score"
+
+
+def test_classes(classifier: Classifier, row: dict[str, Any]) -> None:
+    session = Session(classifier)
+    question = session.ask()
+    assert question is not None
+    assert question.name == "crp"
+    most = -sum(p * np.log(p) for _, p in session.predict().shares)
+    assert 0 < question.gain < most
+    for name, value in row.items():
+        session.tell(name, value)
+    found = session.predict()
+    shares = classifier.predict_proba(as_table(row))[0]
+    assert [label for label, _ in found.shares] == classifier.classes_.tolist()
+    assert [share for _, share in found.shares] == pytest.approx(shares, abs=0.1)
+    assert found.value == classifier.classes_[shares.argmax()]
+    assert sum(share for _, share in found.shares) == pytest.approx(1)
+    assert session.ask() is None
+    assert session.stopped == (
+        "Every column is known or cannot be measured: nothing is left to ask."
+    )
+
+
+def test_what_cannot_be_measured_is_not_asked_again(regressor: Regressor) -> None:
+    session = Session(regressor, costs={"crp": 4.0})
+    before = session.predict()
+    session.tell("crp", None)
+    assert session.open == [name for name in COLUMNS if name != "crp"]
+    assert session.known == {}
+    assert session.spent == 0
+    assert session.predict() == before
+    assert session.history == [Told("crp", None, None, 0.0)]
+    question = session.ask()
+    assert question is not None
+    assert "crp" not in {question.name, *(each.name for each in question.others)}
+
+
+def test_answers_are_taken_back_one_by_one(regressor: Regressor, row: dict[str, Any]) -> None:
+    session = Session(regressor, known={"age": 40})
+    begin = session.predict()
+    question = session.ask()
+    assert question is not None
+    session.tell("crp", row["crp"])
+    once = session.predict()
+    assert session.history[0].gain == question.gain
+    session.tell("city", "Rome")
+    with pytest.warns(TableWarning, match=r"'crp' was 4.0 and is now 2.0"):
+        session.tell("crp", 2.0)
+    assert session.known == {"age": 40, "crp": 2.0, "city": "Rome"}
+    assert session.undo().value == 2.0
+    assert session.known == {"age": 40, "crp": 4.0, "city": "Rome"}
+    assert session.undo() == Told("city", "Rome", None, 1.0)
+    assert session.predict().value == pytest.approx(once.value, abs=0.5)
+    session.undo()
+    assert session.predict() == begin
+    assert session.spent == 0
+    with pytest.raises(InputError, match="No answer has been given"):
+        session.undo()
+
+
+def test_known_from_the_start_may_be_corrected(regressor: Regressor) -> None:
+    session = Session(regressor, known={"crp": 1.0, "age": None, "pain": float("nan")})
+    assert session.known == {"crp": 1.0}
+    with pytest.warns(TableWarning, match="now unknown"):
+        session.tell("crp", None)
+    assert session.known == {}
+    assert "crp" not in session.open
+    assert session.predict() == Session(regressor).predict()
+
+
+def wrong_answers() -> list[Any]:
+    return [
+        pytest.param("crpp", 1.0, "no column 'crpp'; is it 'crp'?", id="column"),
+        pytest.param("ward", "A", "'ward' is constant and tells", id="constant"),
+        pytest.param("crp", "much", "'crp' holds numbers, and 'much' is none", id="text"),
+        pytest.param("crp", -1.0, "-1 is no value of 'crp', which is a number from 0", id="sign"),
+        pytest.param("age", 1.5, "1.5 is no value of 'age', which is a whole", id="half"),
+        pytest.param("city", "Bonn", "which is one of 'Lima', 'Oslo', 'Rome'", id="level"),
+        pytest.param("pain", 2, "'pain' holds text, and 2 is none", id="number"),
+        pytest.param("seen", "soon", "'seen' holds dates", id="date"),
+        pytest.param("crp", float("inf"), "infinite", id="infinite"),
+        pytest.param("crp", [1.0], "'crp'", id="list"),
+    ]
+
+
+@pytest.mark.parametrize(("column", "value", "message"), wrong_answers())
+def test_a_wrong_answer_changes_nothing(
+    regressor: Regressor, column: str, value: Any, message: str
+) -> None:
+    session = Session(regressor, known={"age": 40})
+    before = session.known, session.history, session.predict()
+    with pytest.raises(InputError) as told:
+        session.tell(column, value)
+    assert message in str(told.value)
+    assert (session.known, session.history, session.predict()) == before
+    with pytest.raises(InputError) as again:
+        Session(regressor, known={column: value})
+    assert str(again.value) == str(told.value)
+
+
+@pytest.mark.usefixtures("as_users_have_it")
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda m: Session(m, costs={"crp": -1}), "The cost of 'crp' is -1; give a number"),
+        (lambda m: Session(m, costs={"crp": None}), "The cost of 'crp' is None"),
+        (lambda m: Session(m, costs={"crp": float("nan")}), "The cost of 'crp' is nan"),
+        (lambda m: Session(m, costs={"crb": 1}), "no column or group 'crb' to have a cost; is it"),
+        (lambda m: Session(m, costs=[1, 2]), "`costs` is of type list"),
+        (lambda m: Session(m, groups={"lab": ["crb"]}), "'lab' has no column 'crb'; is it 'crp'"),
+        (lambda m: Session(m, groups={"lab": "crp"}), "The group 'lab' is 'crp'; give a list"),
+        (lambda m: Session(m, groups={"age": ["crp"]}), "'age' has the name of a column"),
+        (lambda m: Session(m, groups={"a": ["crp"], "b": ["crp"]}), "in two groups, 'a' and 'b'"),
+        (lambda m: Session(m, groups={"a": ["crp"]}, method="variance"), "need method='grid'"),
+        (lambda m: Session(m, look_ahead=True, method="gaussian"), "need method='grid'"),
+        (lambda m: Session(m, method="magic"), "method='magic' is unknown; use 'grid'"),
+        (lambda m: Session(m, draws=0), "draws=0"),
+        (lambda m: Session(m, known=[1]), "`known` is of type list"),
+        (lambda m: Session(Imputer(preset="fast")), "An Imputer has no target"),
+        (lambda m: Session("model.hhvaem"), "needs a fitted Regressor or Classifier, not str"),
+        (lambda m: Session(m).explain("crb"), "no column 'crb'"),
+        (lambda m: Session(m, known={"crp": 1.0}).explain("crp"), "'crp' is 1.0; name one that"),
+        (lambda m: Session(m).batch(0), "count=0"),
+        (lambda m: m.acquire(as_table({}), {"crb": 2.0}), "no column or group 'crb'"),
+        (lambda m: m.acquire(as_table({}), method="magic"), "method='magic' is unknown"),
+    ],
+)
+def test_wrong_arguments(
+    regressor: Regressor, make: Callable[[Regressor], Any], message: str
+) -> None:
+    with pytest.raises(InputError) as told:
+        make(regressor)
+    assert message in str(told.value)
+
+
+def test_costs_change_what_is_asked(regressor: Regressor) -> None:
+    free = Session(regressor).ask()
+    assert free is not None
+    dear = Session(regressor, costs={"crp": 100.0, "city": 0.0}).ask()
+    assert dear is not None
+    assert (free.name, dear.name) == ("crp", "city")
+    assert (dear.cost, [each.cost for each in dear.others if each.name == "crp"]) == (0, [100])
+    gains = regressor.acquire(as_table({}))
+    by_cost = regressor.acquire(as_table({}), {"crp": 100.0})
+    np.testing.assert_allclose(by_cost["crp"], gains["crp"] / 100)
+    np.testing.assert_allclose(by_cost["pain"], gains["pain"])
+
+
+def test_a_group_is_a_question_and_is_begun_once(regressor: Regressor) -> None:
+    groups, costs = {"lab": ["crp", "pain"]}, {"lab": 1.0, "crp": 0.1, "pain": 0.1}
+    session = Session(regressor, costs=costs, groups=groups)
+    question = session.ask()
+    assert question is not None
+    asked = {each.name: each for each in (question, *question.others)}
+    assert asked["lab"].columns == ("crp", "pain")
+    assert (asked["lab"].cost, asked["crp"].cost) == pytest.approx((1.2, 1.1))
+    # Both tell of the same thing: together more than either, and less than the sum of both.
+    single = sorted([asked["crp"].gain, asked["pain"].gain])
+    assert single[1] - 0.1 < asked["lab"].gain < sum(single)
+    session.tell("pain", "mild")
+    assert session.spent == pytest.approx(1.1)
+    after = session.ask()
+    assert after is not None
+    # What is left of the group is no group any more, and is cheap now.
+    rest = {each.name: each.cost for each in (after, *after.others)}
+    assert "lab" not in rest
+    assert rest["crp"] == pytest.approx(0.1)
+
+
+def test_a_batch_does_not_ask_the_same_twice(regressor: Regressor) -> None:
+    session = Session(regressor)
+    first, second, third = session.batch(3)
+    assert first.name == "crp"
+    # By itself pain tells more than the city does, but not beside crp.
+    alone = session.ask()
+    assert alone is not None
+    gains = {each.name: each.gain for each in (alone, *alone.others)}
+    assert gains["pain"] > gains["city"]
+    assert second.name == "city"
+    assert second.gain > 2 * third.gain
+    assert len(session.batch(100)) == len(COLUMNS)
+
+
+def test_rules_stop(regressor: Regressor, classifier: Classifier, row: dict[str, Any]) -> None:
+    def told(session: Session) -> list[str]:
+        while (question := session.ask()) is not None:
+            for name in question.columns:
+                session.tell(name, row[name])
+        assert session.stopped is not None
+        return [each.column for each in session.history]
+
+    session = Session(regressor, costs={"crp": 3.0, "city": 2.0}, stop=policy.budget(5.0))
+    assert "crp" in told(session)
+    assert session.stopped == "The budget of 5 leaves nothing that could be asked."
+    assert session.spent <= 5
+    session = Session(regressor, stop=[policy.worth(0.15)])
+    assert told(session) == ["crp", "city"]
+    assert session.stopped == "Nothing left is worth 0.15 for each unit of cost."
+    assert len(told(Session(regressor, stop=policy.at_most(1)))) == 1
+    assert len(told(Session(regressor, stop=policy.at_least(2, policy.at_most(0))))) == 2
+    assert len(told(Session(regressor, stop=policy.decided(-100.0, 100.0)))) == 0
+    assert 0 < len(told(Session(regressor, stop=policy.decided(9.0)))) < len(COLUMNS)
+    session = Session(classifier, stop=policy.confident(0.9))
+    assert len(told(session)) < len(COLUMNS)
+    assert session.stopped == "The prediction is at least 90% sure."
+    # Any function will do.
+    session = Session(regressor, stop=lambda question, standing: f"not {question.name}")
+    assert told(session) == []
+    assert session.stopped == "not crp"
+
+
+def test_explanations_are_what_telling_would_give(regressor: Regressor) -> None:
+    session = Session(regressor)
+    found = session.explain()
+    assert found.column == "crp"
+    values = [value for value, _ in found.answers]
+    assert values == sorted(values)
+    means = [predictions[0].value for _, predictions in found.answers]
+    assert means == sorted(means)
+    assert means[0] < found.now[0].value < means[-1]
+    session.tell("crp", values[0])
+    assert session.predict() == found.answers[0][1][0]
+    levels = session.explain("city")
+    assert [value for value, _ in levels.answers] == ["Lima", "Oslo", "Rome"]
+    dates = session.explain("seen")
+    assert all(isinstance(value, dt.date) for value, _ in dates.answers)
+
+
+def test_draws_start_anew_where_an_answer_surprises(regressor: Regressor) -> None:
+    assert regressor.fitted_ is not None
+    begun = Case.begun(regressor.fitted_, {}, 100)
+    column = COLUMNS.index("crp")
+    usual, odd = begun.told(column, 1.0), begun.told(column, 60.0)
+    fresh = Case.begun(regressor.fitted_, {column: 60.0}, 100)
+    np.testing.assert_array_equal(odd.positions, fresh.positions)
+    fresh = Case.begun(regressor.fitted_, {column: 1.0}, 100)
+    assert not np.array_equal(usual.positions, fresh.positions)
+    # Both are draws of one law.
+    one, other = (np.asarray(case.positions).reshape(-1, 5) for case in (usual, fresh))
+    error = one.std(0) / np.sqrt(len(one) / 4)  # a quarter of the draws are independent, at least
+    assert (np.abs(one.mean(0) - other.mean(0)) < 4 * error).all()
+
+
+def test_the_question_after_the_next_is_thought_of(regressor: Regressor) -> None:
+    question = Session(regressor, look_ahead=True).ask()
+    assert question is not None
+    assert question.ahead is not None
+    total, price = question.ahead
+    assert total > question.gain
+    assert price == 2
+    assert question.rate == max(question.gain, total / 2)
+
+
+def test_sessions_go_on_from_a_file(
+    regressor: Regressor, classifier: Classifier, row: dict[str, Any], tmp_path: Path
+) -> None:
+    place = tmp_path / "case.json"
+    session = Session(
+        regressor,
+        known={"age": 61},
+        costs={"crp": 2.0, "lab": 1.0},
+        groups={"lab": ["crp", "pain"]},
+    )
+    for name in ("crp", "smoker", "seen", "pain"):
+        session.tell(name, row[name])
+    session.tell("city", None)
+    session.save(place)
+    regressor.save(tmp_path / "model")
+    again = Session.load(place, load(tmp_path / "model"), stop=policy.budget(1.0))
+    assert again.known == session.known
+    assert again.open == session.open == []
+    assert again.spent == session.spent == 6
+    spread = session.predict().high - session.predict().low
+    assert again.predict().value == pytest.approx(session.predict().value, abs=0.2 * spread)
+    assert again.undo().column == "city"
+    assert again.open == ["city"]
+    assert again.ask() is None
+    again.save(place)
+    with pytest.raises(InputError, match="is a session with another model"):
+        Session.load(place, classifier)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "is no session that hhvaem has saved; name another"),
+        ("[1]", "is no session that hhvaem has saved; name another"),
+        ('{"format": "hhvaem session", "version": 9}', "was saved by another version"),
+        ('{"format": "hhvaem session", "version": 1}', "parts of it are missing or altered"),
+        ("\x80", "is no session"),
+        ("[" * 100_000, "is no session"),
+    ],
+)
+def test_files_that_are_no_session(
+    regressor: Regressor, tmp_path: Path, content: str, message: str
+) -> None:
+    place = tmp_path / "case.json"
+    place.write_text(content, "latin-1")
+    with pytest.raises(InputError) as told:
+        Session.load(place, regressor)
+    assert message in str(told.value)
+    assert str(place) in str(told.value)
+
+
+@pytest.mark.usefixtures("as_users_have_it")
+def test_altered_files_are_refused(regressor: Regressor, tmp_path: Path) -> None:
+    place = tmp_path / "case.json"
+    Session(regressor, known={"crp": 1.0}).save(place)
+    whole = json.loads(place.read_text())
+    for altered in (
+        {"given": {"crp": "x"}},
+        {"given": {"crb": 1.0}},
+        {"history": [{"column": "crp"}]},
+        {"history": [{"column": "crp", "value": -2.0, "gain": None, "cost": 1.0}]},
+        {"costs": {"crp": -1}},
+        {"groups": {"lab": ["crb"]}},
+        {"method": "magic"},
+        {"draws": 0},
+    ):
+        place.write_text(json.dumps({**whole, **altered}))
+        with pytest.raises(InputError):
+            Session.load(place, regressor)
+    with pytest.raises(InputError, match="cannot be read"):
+        Session.load(tmp_path / "absent.json", regressor)
+    with pytest.raises(InputError, match="absent"):
+        Session(regressor).save(tmp_path / "absent" / "case.json")
+
+
+def test_gains_of_tables(regressor: Regressor, row: dict[str, Any]) -> None:
+    table = pd.concat([as_table({}), as_table({"crp": 4.0}), as_table(row)], ignore_index=True)
+    gains, errors = regressor.acquire(table, return_error=True)
+    assert gains.shape == errors.shape == (3, len(COLUMNS))
+    known = table[COLUMNS].notna().to_numpy()
+    np.testing.assert_array_equal(np.isnan(gains.to_numpy()), known)
+    np.testing.assert_array_equal(np.isnan(errors.to_numpy()), known)
+    assert (gains.to_numpy()[~known] >= 0).all()
+    assert gains["pain"][1] < 0.5 * gains["pain"][0]
+    for method in ("histogram", "gaussian", "variance"):
+        found = regressor.acquire(table[:1], method=method)
+        assert found.iloc[0].idxmax() in ("crp", "pain")
+    # A row alone, and in another order.
+    np.testing.assert_array_equal(regressor.acquire(table[1:2]), gains[1:2])
+    np.testing.assert_array_equal(regressor.acquire(table[::-1]), gains[::-1])
+
+
+@pytest.mark.slow
+def test_several_targets() -> None:
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(200, 3))
+    targets = np.stack([table[:, 0], table[:, 1] + table[:, 0]], axis=1)
+    targets = targets + 0.2 * rng.normal(size=targets.shape)
+    model = Regressor(preset="fast", random_state=0).fit(table, targets)
+    session = Session(model)
+    question = session.ask()
+    assert question is not None
+    gains = {each.name: each.gain for each in (question, *question.others)}
+    assert question.name == "x0"
+    assert gains["x2"] < 0.1 < gains["x1"]
+    predictions = session.predict()
+    assert isinstance(predictions, dict)
+    assert list(predictions) == ["y0", "y1"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        session.tell("x0", 1.0)
+    assert replace(question, others=()).columns == ("x0",)

@@ -1,0 +1,176 @@
+"""`hhvaem ask`: a dialogue, answers from a file, costs, rules, and what is refused."""
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+import pytest
+from commands import hhvaem, refused
+
+from hhvaem import Classifier, Imputer, Regressor
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of numbers and one of classes, made of one table."""
+    rng = np.random.default_rng(0)
+    rows = 200
+    severity = rng.normal(size=rows)
+    table = pd.DataFrame(
+        {
+            "age": rng.integers(20, 80, rows),
+            "crp": np.exp(severity + 0.2 * rng.normal(size=rows)),
+            "city": rng.choice(["Oslo", "Rome", "Lima"], rows),
+            "a=b": severity + rng.normal(size=rows),
+        }
+    )
+    score = pd.Series(10 + 3 * severity + 2 * (table["city"] == "Rome"), name="score")
+    place = tmp_path_factory.mktemp("models")
+    Regressor(preset="fast", random_state=0).fit(table, score).save(place / "score")
+    Imputer(preset="fast", random_state=0).fit(table.assign(age=1)[["age"]]).save(place / "filler")
+    risk = pd.Series(np.where(score > 11, "high", "low"), name="risk")
+    Classifier(preset="fast", random_state=0).fit(table, risk).save(place / "risk")
+    (place / "row.csv").write_text("crp,city,a=b\n4.0,Rome,\n")
+    return place
+
+
+def typed(lines: str, *arguments: Any) -> str:
+    """Type lines into the dialogue, and give what it showed."""
+    with mock.patch.object(sys, "stdin", io.StringIO(lines)):
+        done = hhvaem("ask", *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_dialogue_from_start_to_end(folder: Path) -> None:
+    said = typed("why\nmuch\n-3\n4.0\nundo\n\n4\nROME\nunknown\n?\n", folder / "score")
+    shown = [line.strip() for line in said.splitlines()]
+    assert shown[0] == "A value; or `unknown`, `why`, `undo`, `stop`."
+    asked = [line.removeprefix("Ask for ") for line in shown if line.startswith("Ask for ")]
+    assert asked[0] == "crp"
+    # It was asked for again after it was taken back.
+    assert asked.count("crp") == 2
+    assert sorted({*asked}) == ["a=b", "age", "city", "crp"]
+    for expected in (
+        "What would be predicted if crp were ...",
+        "crp is open again.",
+        "Every column is known or cannot be measured: nothing is left to ask.",
+    ):
+        assert expected in said
+    for part in (
+        "'much' is no value of 'crp', which is a number from 0.",
+        "-3 is no value of 'crp', which is a number from 0.",
+        "crp (a number from 0) >",
+        "city (one of 'Lima', 'Oslo', 'Rome') >",
+        "nats, cost 1",
+    ):
+        assert part in said
+    assert shown[-1] == "2 answers, 2 spent."
+    drawn = [line for line in shown if "●" in line]
+    assert len(drawn) == 7
+    # Answers make the interval shorter.
+    assert drawn[-1].count("─") < drawn[0].count("─") / 2
+    assert "█" * 24 in said
+
+
+@pytest.mark.parametrize("end", ["stop\n", "STOP\n", ""])
+def test_it_ends_when_told_to(folder: Path, end: str) -> None:
+    said = typed(f"4\n{end}", folder / "risk", "--known", "city=rome", "--known", "a=b=0.5")
+    assert said.splitlines()[-1] == "1 answer, 1 spent."
+    assert "high" in said
+    assert "%" in said
+
+
+def test_answers_from_a_file(folder: Path) -> None:
+    arguments = ("ask", folder / "score", "--answers", folder / "row.csv")
+    found = json.loads(hhvaem(*arguments, "--json").stdout)
+    told = {step["column"]: step["value"] for step in found["steps"]}
+    assert told == {"crp": 4.0, "city": "Rome", "age": None, "a=b": None}
+    assert found["spent"] == 2
+    assert found["stopped"].startswith("Every column")
+    [end] = found["predictions"]
+    assert end["target"] == "score"
+    assert end["low"] < end["value"] < end["high"]
+    assert end["value"] == pytest.approx(16.2, abs=1.5)
+    done = hhvaem(*arguments)
+    assert "crp 4.0" in done.stdout
+    assert "age unknown" in done.stdout
+    assert "score 1" in done.stdout
+
+
+def test_costs_and_rules(folder: Path, tmp_path: Path) -> None:
+    costs = tmp_path / "costs.csv"
+    costs.write_text("column,cost,group\ncrp,1,lab\na=b,1,lab\nlab,3,\ncity,0.5,\n")
+    arguments = (
+        "ask", folder / "score", "--answers", folder / "row.csv", "--costs", costs, "--json",
+    )  # fmt: skip
+    found = json.loads(hhvaem(*arguments).stdout)
+    spent = {step["column"]: step["cost"] for step in found["steps"]}
+    assert spent == {"crp": 4, "city": 0.5, "age": 0, "a=b": 0}
+    found = json.loads(hhvaem(*arguments, "--budget", 2).stdout)
+    assert {step["column"] for step in found["steps"]} == {"city", "age"}
+    assert found["stopped"] == "The budget of 2 leaves nothing that could be asked."
+    found = json.loads(hhvaem(*arguments, "--most", 1).stdout)
+    assert len(found["steps"]) == 1
+    found = json.loads(hhvaem(*arguments, "--least", 1000).stdout)
+    assert found["steps"] == []
+    found = json.loads(hhvaem(*arguments, "--edge", -50, "--edge", 50).stdout)
+    assert found["steps"] == []
+    sure = ("ask", folder / "risk", "--answers", folder / "row.csv", "--sure", 0.9, "--json")
+    found = json.loads(hhvaem(*sure).stdout)
+    assert found["predictions"][0]["value"] == "high"
+    assert dict(found["predictions"][0]["shares"])["high"] >= 0.9
+
+
+def test_a_session_goes_on(folder: Path, tmp_path: Path) -> None:
+    place = tmp_path / "case.json"
+    arguments = (folder / "score", "--session", place)
+    typed("4\nstop\n", *arguments, "--known", "age=40")
+    said = typed("stop\n", *arguments)
+    assert "Ask for crp" not in said
+    assert said.splitlines()[-1] == "1 answer, 1 spent."
+    assert json.loads(place.read_text())["given"] == {"age": 40}
+    assert "leave --known and --costs out" in refused("ask", *arguments, "--known", "age=1")
+    assert "another model" in refused("ask", folder / "risk", "--session", place)
+
+
+def with_file(name: str, content: str) -> Callable[[Path], tuple[str, Path]]:
+    def write(folder: Path) -> tuple[str, Path]:
+        (folder / f"{name}.csv").write_text(content)
+        return f"--{name}", folder / f"{name}.csv"
+
+    return write
+
+
+@pytest.mark.usefixtures("as_users_have_it")
+@pytest.mark.parametrize(
+    ("model", "arguments", "message"),
+    [
+        ("filler", [], "is an Imputer, which has no target to ask about"),
+        ("score", ["--json"], "--json needs --answers"),
+        ("score", ["--known", "crp"], "--known crp says no value; write COLUMN=VALUE"),
+        ("score", ["--known", "crq=1"], "The model has no column 'crq'; is it 'crp'?"),
+        ("score", ["--known", "crp=x"], "'x' is no value of 'crp', which is a number from 0"),
+        ("score", ["--known", "city=Bonn"], "which is one of 'Lima', 'Oslo', 'Rome'"),
+        ("score", with_file("costs", "a,b\n1,2\n"), "lacks the columns `column` and `cost`"),
+        ("score", with_file("costs", "column,cost\ncrp,-1\n"), "The cost of 'crp' is -1"),
+        ("score", with_file("costs", "column,cost\ncrp,\ncity,1\n"), "The cost of 'crp' is None"),
+        ("score", with_file("costs", "column,cost\ncrp,1\ncrp,2\n"), "cost of 'crp' twice"),
+        ("score", with_file("costs", "column,cost\ncrq,1\n"), "no column or group 'crq'"),
+        ("score", with_file("answers", "crp\n1\n2\n"), "has 2 rows; give a table of one row"),
+        ("score", with_file("answers", "crp\nx\n"), "'x' is no value of 'crp'"),
+        ("score", ["--answers", "absent.csv"], "absent.csv"),
+        ("score", ["--session", "absent/case.json"], "absent does not exist; make it first"),
+    ],
+)
+def test_one_sentence(
+    folder: Path, tmp_path: Path, model: str, arguments: Any, message: str
+) -> None:
+    given = arguments(tmp_path) if callable(arguments) else arguments
+    assert message in refused("ask", folder / model, *given)
