@@ -218,6 +218,7 @@ def largest_changes(before: Model, after: Model) -> dict[str, float]:
     return changes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("third_stage", [False, True])
 def test_a_pull_of_noises_costs_half_their_squares(third_stage: bool) -> None:
     """Of two models with the same key, the one that is pulled to a noise of 1 comes nearer."""

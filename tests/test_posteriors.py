@@ -166,6 +166,7 @@ def test_annealing_finds_the_evidence_of_a_linear_model(known: LinearModel) -> N
     assert_brackets(*weights, known.evidence())
 
 
+@pytest.mark.slow
 def test_annealing_finds_that_of_hidden_cells_given_observed_ones() -> None:
     # The target is left out: with other cells observed, its law is another one.
     some, everything = (

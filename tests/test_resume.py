@@ -40,6 +40,7 @@ def interrupted(chunks: int) -> Any:
     return progress
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunks", range(1, CHUNKS + 1))
 def test_interrupted_after_any_chunk(tmp_path: Path, chunks: int) -> None:
     options = {"snapshots": tmp_path / "new" / "folder", "snapshot_seconds": 0.0}
@@ -50,6 +51,7 @@ def test_interrupted_after_any_chunk(tmp_path: Path, chunks: int) -> None:
     assert len(told) == CHUNKS - chunks
 
 
+@pytest.mark.slow
 def test_interrupted_again_and_again(tmp_path: Path) -> None:
     options = {"snapshots": tmp_path, "snapshot_seconds": 0.0}
     for _ in range(CHUNKS):

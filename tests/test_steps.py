@@ -13,6 +13,7 @@ from hhvaem import train
 from hhvaem.steps import LOG_NOISES, hmc_step, variational_step
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [variational_step, hmc_step])
 def test_noise_that_is_not_learned_stays_as_it_is(step: object) -> None:
     state = train.unstack(start(seeds=(0,)), 0)
@@ -23,6 +24,7 @@ def test_noise_that_is_not_learned_stays_as_it_is(step: object) -> None:
     np.testing.assert_array_equal(after.model.log_noise, quiet)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one", [True, False])
 def test_step_sizes_are_learned_as_one_or_each_by_itself(one: bool) -> None:
     settings = dataclasses.replace(SMALL, one_step_size=one)

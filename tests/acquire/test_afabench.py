@@ -8,6 +8,8 @@ import pytest
 from hhvaem import Classifier, InputError
 from hhvaem.acquire.afabench import Acquirer
 
+pytestmark = pytest.mark.slow
+
 RNG = np.random.default_rng(0)
 FEATURES = RNG.normal(size=(200, 4))
 LABELS = FEATURES[:, 1] + 0.5 * FEATURES[:, 3] > 0

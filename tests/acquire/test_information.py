@@ -339,6 +339,7 @@ def test_it_is_the_shown_value_that_tells(column: int) -> None:
     assert kinds_found((1,))[column] < (less + more) / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", [0, 1, 3])
 def test_two_targets_are_a_pair(column: int) -> None:
     model = of_kinds((1, 1))
@@ -351,6 +352,7 @@ def test_two_targets_are_a_pair(column: int) -> None:
         assert abs(found - exact) < abs(found - apart)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", [0, 1, 3])
 def test_three_targets_are_added_up(column: int) -> None:
     model = of_kinds((1, 4, 1))
@@ -409,6 +411,7 @@ def test_errors_of_variance_are_the_spread_over_repeats() -> None:
     assert abs(corrected.mean()) < 1e-3
 
 
+@pytest.mark.slow
 def test_histogram_counts_pairs() -> None:
     models = [of_kinds((1, 4)), of_kinds((1, 4), 1)]
     several, row, key = stacked(models), nothing_known(models[0]), jax.random.key(5)
@@ -496,6 +499,7 @@ def test_few_draws_know_more_than_many_in_a_histogram(name: str) -> None:
     assert off(few.gain, exact) < factor * off(many.gain, exact)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TEN)
 def test_the_best_of_ten_columns_is_found(name: str) -> None:
     model = ten_columns(TEN[name])

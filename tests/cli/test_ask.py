@@ -16,9 +16,7 @@ from commands import hhvaem, refused
 from hhvaem import Classifier, Imputer, Regressor
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model of numbers and one of classes, made of one table."""
+def patients() -> tuple[pd.DataFrame, pd.Series]:
     rng = np.random.default_rng(0)
     rows = 200
     severity = rng.normal(size=rows)
@@ -31,13 +29,27 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         }
     )
     score = pd.Series(10 + 3 * severity + 2 * (table["city"] == "Rome"), name="score")
+    return table, score
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of numbers, one that fills holes, and answers."""
+    table, score = patients()
     place = tmp_path_factory.mktemp("models")
     Regressor(preset="fast", random_state=0).fit(table, score).save(place / "score")
     Imputer(preset="fast", random_state=0).fit(table.assign(age=1)[["age"]]).save(place / "filler")
-    risk = pd.Series(np.where(score > 11, "high", "low"), name="risk")
-    Classifier(preset="fast", random_state=0).fit(table, risk).save(place / "risk")
     (place / "row.csv").write_text("crp,city,a=b\n4.0,Rome,\n")
     return place
+
+
+@pytest.fixture(scope="module")
+def risk(folder: Path) -> Path:
+    """A model of classes."""
+    table, score = patients()
+    labels = pd.Series(np.where(score > 11, "high", "low"), name="risk")
+    Classifier(preset="fast", random_state=0).fit(table, labels).save(folder / "risk")
+    return folder / "risk"
 
 
 def typed(lines: str, *arguments: Any) -> str:
@@ -79,9 +91,10 @@ def test_a_dialogue_from_start_to_end(folder: Path) -> None:
     assert "█" * 24 in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["stop\n", "STOP\n", ""])
-def test_it_ends_when_told_to(folder: Path, end: str) -> None:
-    said = typed(f"4\n{end}", folder / "risk", "--known", "city=rome", "--known", "a=b=0.5")
+def test_it_ends_when_told_to(risk: Path, end: str) -> None:
+    said = typed(f"4\n{end}", risk, "--known", "city=rome", "--known", "a=b=0.5")
     assert said.splitlines()[-1] == "1 answer, 1 spent."
     assert "high" in said
     assert "%" in said
@@ -122,7 +135,15 @@ def test_costs_and_rules(folder: Path, tmp_path: Path) -> None:
     assert found["steps"] == []
     found = json.loads(hhvaem(*arguments, "--edge", -50, "--edge", 50).stdout)
     assert found["steps"] == []
-    sure = ("ask", folder / "risk", "--answers", folder / "row.csv", "--sure", 0.9, "--json")
+
+
+@pytest.mark.slow
+def test_classes_and_another_model(folder: Path, risk: Path, tmp_path: Path) -> None:
+    place = tmp_path / "case.json"
+    typed("stop\n", folder / "score", "--known", "age=40", "--session", place)
+    typed("4\nstop\n", folder / "score", "--session", place)
+    assert "another model" in refused("ask", risk, "--session", place)
+    sure = ("ask", risk, "--answers", folder / "row.csv", "--sure", 0.9, "--json")
     found = json.loads(hhvaem(*sure).stdout)
     assert found["predictions"][0]["value"] == "high"
     assert dict(found["predictions"][0]["shares"])["high"] >= 0.9
@@ -137,7 +158,6 @@ def test_a_session_goes_on(folder: Path, tmp_path: Path) -> None:
     assert said.splitlines()[-1] == "1 answer, 1 spent."
     assert json.loads(place.read_text())["given"] == {"age": 40}
     assert "leave --known and --costs out" in refused("ask", *arguments, "--known", "age=1")
-    assert "another model" in refused("ask", folder / "risk", "--session", place)
 
 
 def with_file(name: str, content: str) -> Callable[[Path], tuple[str, Path]]:

@@ -46,6 +46,7 @@ def two_targets(rows: int = 120) -> Dataset:
     return Dataset("made up", table, kinds, ("y", "z"))
 
 
+@pytest.mark.slow
 def test_every_fold_is_asked_about_its_own_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the models of one layer only, whose training compiles in seconds."""
     lines = {name: line for name, line in saia.LINES.items() if line.model == "VAEM"}

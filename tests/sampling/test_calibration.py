@@ -24,6 +24,8 @@ from hhvaem.networks import Dense, Perceptron
 from hhvaem.objectives import Sampler, chain, chain_noise
 from hhvaem.sampling import diagnostics, hmc, tuning
 
+pytestmark = pytest.mark.slow
+
 SIMULATIONS, DRAWS, LEVEL = 1000, 15, 0.001
 # Numbers, a binary and a categorical column; the fourth is rounded, so that it has masses.
 LEVELS, ROUNDED, WIDTH = (1, 2, 3, 1, 1, 1), 3, 0.5
@@ -210,7 +212,6 @@ def test_ranks_are_uniform(model: Model, simulations: Simulation, draw: Draw) ->
     assert (chances(draw, model, simulations) > LEVEL).all()
 
 
-@pytest.mark.slow
 def test_without_the_decision_they_are_not_and_the_test_knows(
     model: Model, simulations: Simulation
 ) -> None:
@@ -226,7 +227,6 @@ def test_nor_are_those_among_draws_that_do_not_know_the_row(
     assert found[LOG_JOINT] < LEVEL
 
 
-@pytest.mark.slow
 def test_chains_are_long_enough(model: Model, simulations: Simulation) -> None:
     # Chains of a superchain share their start; together they are as many as above.
     rows, superchains, chains = 25, 6, 100
