@@ -89,7 +89,7 @@ class Predictive:
     def filled(self, column: int, rows: Int[np.ndarray, " rows"]) -> Values:
         """Give what a hole is filled with: the mean of a number, the most probable level."""
         law = self.scales.encoding.laws[column]
-        if _has_levels(law):
+        if has_levels(law):
             return self.shares(column, rows).argmax(-1).astype(float)
         return self.mean(column, rows)
 
@@ -179,7 +179,8 @@ class Predictive:
         return self._law(column).warp
 
 
-def _has_levels(law: Likelihood) -> bool:
+def has_levels(law: Likelihood) -> bool:
+    """Say whether the values of a law are levels, ordered or not."""
     return not isinstance(law, Ordered) or isinstance(law.warp, Levels)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
-from hhvaem.acquire.lines import Lines, Parts, cut, masses
+from hhvaem.acquire.lines import Lines, cut, masses
 from hhvaem.compiling import program
 from hhvaem.encoding import Cells
 from hhvaem.marginals import input_widths
@@ -125,7 +125,7 @@ def _by_parts(
     method: Method,
 ) -> Gains:
     chains = positions.shape[0] * positions.shape[1]
-    view, _ = look(models, row, lax.collapse(positions, 1, 3), lines)
+    view = look(models, row, lax.collapse(positions, 1, 3), lines)
 
     def column(view: Views) -> Gains:
         answers = answered(models, view)
@@ -151,7 +151,7 @@ def look(
     positions: Float[Array, "m draws size"],
     lines: Lines,
     least: int = PARTS,
-) -> tuple[Views, Parts]:
+) -> Views:
     """Say what draws of a row's latents make of its cells, in parts of their lines."""
     levels = models.marginals.levels
 
@@ -181,10 +181,9 @@ def look(
     ordered = np.array(levels)[:, None] == 1
     points = jnp.where(ordered, parts.points, jnp.arange(count, dtype=base.dtype)[None])
     known = eqx.filter_vmap(lambda m: jax.vmap(m.told_by_known, 1)(points))(models)
-    view = Views(
+    return Views(
         jnp.moveaxis(found, 2, 0), base, jnp.moveaxis(hidden, 2, 0), jnp.moveaxis(known, 2, 0)
     )
-    return view, parts._replace(points=points)
 
 
 def answered(models: Model, view: Views) -> Float[Array, "m draws parts inputs"]:

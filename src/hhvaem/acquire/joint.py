@@ -46,7 +46,7 @@ def together(
     draws are then weighed by the probability that they give to each of these answers.
     """
     chains = positions.shape[0] * positions.shape[1]
-    view, _ = look(models, row, lax.collapse(positions, 1, 3), lines)
+    view = look(models, row, lax.collapse(positions, 1, 3), lines)
     log_mass = jnp.log(jnp.maximum(lax.collapse(view.masses, 1, 3), 1e-30))
     drawn = jax.random.categorical(key, log_mass)  # columns, draws
     agreement = jnp.take_along_axis(log_mass, drawn[:, None], axis=2)  # columns, draws, answers
@@ -96,7 +96,7 @@ def prospects(
 ) -> Prospects:
     """Estimate what every column would tell after every answer to every other one."""
     chains = positions.shape[0] * positions.shape[1]
-    view, _ = look(models, row, lax.collapse(positions, 1, 3), lines, FORESEEN)
+    view = look(models, row, lax.collapse(positions, 1, 3), lines, FORESEEN)
     columns = (view.masses, view.hidden, view.known)
 
     def after(first: tuple[Array, Array, Array], answer: Array) -> tuple[Array, Array, Array]:

@@ -20,17 +20,17 @@ from jaxtyping import Array, Bool, Float, Int
 
 from hhvaem import posterior
 from hhvaem.acquire.information import Method
+from hhvaem.acquire.policy import CHEAPEST
 from hhvaem.acquire.scores import Worth, worth
 from hhvaem.compiling import padded_length, program
 from hhvaem.containers import listed
 from hhvaem.encoding import Cells, TableMask, TableValues
 from hhvaem.errors import InputError
 from hhvaem.fitting import ROWS, ROWS_ON_ACCELERATOR, Fitted, row_keys
-from hhvaem.likelihoods import Likelihood, Ordered, ordered_log_prob
+from hhvaem.likelihoods import ordered_log_prob
 from hhvaem.marginals import input_widths
 from hhvaem.posterior import How
-from hhvaem.predictive import Predictive
-from hhvaem.warps import Levels
+from hhvaem.predictive import Predictive, has_levels
 
 Policy = Literal["grid", "histogram", "gaussian", "variance", "random", "fixed"]
 POLICIES: tuple[Policy, ...] = get_args(Policy)
@@ -39,8 +39,6 @@ POLICIES: tuple[Policy, ...] = get_args(Policy)
 FEWEST = 8
 # By which the one order of all rows is found.
 FIXED_BY: Method = "grid"
-# What costs nothing is worth its gain many times over.
-CHEAPEST = 1e-12
 # A share below this is taken for it, so that its logarithm is finite.
 LEAST = 1e-30
 
@@ -197,7 +195,7 @@ def roll_out(
     return Rollout(
         policy,
         len(mask),
-        ["rmse" if _is_number(each) else "error rate" for each in laws],
+        ["error rate" if has_levels(each) else "rmse" for each in laws],
         error,
         likelihood,
         spend,
@@ -215,7 +213,7 @@ def errors(law: Predictive, truth: Truth) -> list[float]:
     for t, each in enumerate(law.scales.encoding.laws):
         seen = np.flatnonzero(np.isfinite(truth[:, t]))
         off = law.filled(t, seen) - truth[seen, t]
-        found.append(float(np.sqrt((off**2).mean()) if _is_number(each) else (off != 0).mean()))
+        found.append(float((off != 0).mean() if has_levels(each) else np.sqrt((off**2).mean())))
     return found
 
 
@@ -353,10 +351,6 @@ def _orders(told: Worth, costs: Float[np.ndarray, " columns"]) -> Order:
 def _random_orders(rows: int, columns: int, seed: int) -> Order:
     each = [np.random.default_rng((seed, row)).permutation(columns) for row in range(rows)]
     return np.stack(each)
-
-
-def _is_number(law: Likelihood) -> bool:
-    return isinstance(law, Ordered) and not isinstance(law.warp, Levels)
 
 
 def _check(
