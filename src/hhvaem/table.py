@@ -116,7 +116,8 @@ def encode_value(column: Column, value: Any) -> float:
 
     Examples
     --------
-    >>> encode_value(Column("pain", "ordinal", levels=("none", "mild", "severe")), "mild")
+    >>> pain = Column("pain", "ordinal", "text", levels=("none", "mild", "severe"))
+    >>> encode_value(pain, "mild")
     1.0
     """
     data = np.empty(1, object)

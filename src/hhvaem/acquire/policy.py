@@ -105,7 +105,7 @@ def budget(most: float) -> Rule:
 
     Examples
     --------
-    >>> rule = budget(5)
+    >>> rule = budget(5.0)
     >>> rule(Question("ecg", ("ecg",), 0.2, 0.01, cost=3.0), Standing(1, 2.0, ()))
     >>> rule(Question("mri", ("mri",), 0.2, 0.01, cost=4.0), Standing(1, 2.0, ()))
     'The budget of 5 leaves nothing that could be asked.'
@@ -151,7 +151,7 @@ def decided(*edges: float) -> Rule:
 
     Examples
     --------
-    >>> rule = decided(140)
+    >>> rule = decided(140.0)
     >>> sure = Standing(1, 1.0, (Prediction("pressure", 120.0, 104.0, 133.0, 0.9),))
     >>> rule(Question("ecg", ("ecg",), 0.2, 0.01, cost=3.0), sure)
     'The interval of the prediction lies on one side of every edge.'

@@ -40,7 +40,7 @@ def interval(low: float, mean: float, high: float, ends: tuple[float, float]) ->
     Examples
     --------
     >>> interval(1.0, 2.0, 3.0, ends=(0.0, 4.0))
-    '··········├─────────●─────────┤·········'
+    '··········├─────────●────────┤··········'
     """
     width = (ends[1] - ends[0]) or 1.0
 
