@@ -49,6 +49,7 @@ def columns(draw: st.DrawFn) -> tuple[np.ndarray, dict[str, float]]:
     return x + 0.0, settings
 
 
+@pytest.mark.slow
 @given(columns(), st.integers(0, 2**32 - 1))
 @settings(max_examples=75, deadline=None)
 def test_the_map_is_monotone_exact_and_legal(

@@ -164,6 +164,7 @@ def test_no_chain_begins_before_its_row_is_drawn() -> None:
     assert begun(states) == [[], []]
 
 
+@pytest.mark.slow
 def test_rows_that_are_drawn_move_and_others_stay() -> None:
     first, _ = steps(start(), only(3, 7))
     assert begun(first) == [[3, 7]] * 2
@@ -315,6 +316,7 @@ def test_interrupted_it_goes_on(tmp_path: Path) -> None:
     assert_same(again, whole())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drawn", [3, 8])
 def test_stopping_early_gives_the_best_models_and_their_chains(drawn: int) -> None:
     """Few rows are drawn: what is learned of them soon harms the others."""

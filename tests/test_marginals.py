@@ -224,6 +224,7 @@ def test_another_table_of_the_same_shape_compiles_nothing_new(
     assert marginal_vae._train._cached._cache_size() == before
 
 
+@pytest.mark.slow
 def test_interface_is_pure_on_one_row(either: tuple[Encoding, Marginals]) -> None:
     encoding, marginals = either
     cells = encoding.encode(VALUES, MASK)

@@ -232,6 +232,7 @@ def test_bounds_are_ordered_and_reach_the_evidence() -> None:
     assert bounds[2] == pytest.approx(evidence, abs=0.15)
 
 
+@pytest.mark.slow
 def test_chains_reach_the_exact_posterior() -> None:
     model, row, weight, bias = linear_gaussian()
     _, mean, covariance = exact(model, row, weight, bias)

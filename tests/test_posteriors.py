@@ -159,6 +159,7 @@ def assert_brackets(forward: jax.Array, reverse: jax.Array, exact: float) -> Non
     assert abs(-upper.value - exact) < 4 * upper.error
 
 
+@pytest.mark.slow
 def test_annealing_finds_the_evidence_of_a_linear_model(known: LinearModel) -> None:
     draws = exact_draws(known, 1000, 0)
     start = jax.random.normal(jax.random.key(2), (1000, SIZE))

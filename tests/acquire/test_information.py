@@ -360,6 +360,7 @@ def test_three_targets_are_added_up(column: int) -> None:
     assert kinds_found((1, 4, 1))[column] == pytest.approx(exact, abs=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", KIND_COLUMNS.values(), ids=KIND_COLUMNS.keys())
 def test_members_are_a_mixture(column: int) -> None:
     models = [of_kinds((1,), seed) for seed in range(2)]
@@ -437,6 +438,7 @@ def test_histogram_counts_pairs() -> None:
     assert (found.null == 0).all()
 
 
+@pytest.mark.slow
 def test_gaussian_is_the_difference_of_two_divergences() -> None:
     model, row, key = linear_model(), nothing_known(linear_model()), jax.random.key(7)
     row = row._replace(
@@ -489,6 +491,7 @@ def off(found: np.ndarray, exact: float) -> float:
     return float(np.sqrt(np.mean((found - exact) ** 2)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", informative())
 def test_few_draws_know_more_than_many_in_a_histogram(name: str) -> None:
     model, rng = informative()[name], np.random.default_rng(0)

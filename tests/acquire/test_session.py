@@ -18,7 +18,55 @@ from hhvaem.acquire import policy
 from hhvaem.acquire.case import Case
 from hhvaem.acquire.session import Told
 
+ROWS = 300
 COLUMNS = ["age", "smoker", "city", "pain", "crp", "seen"]
+
+
+def visits() -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+    """Make a table, a number that follows from it, and a class."""
+    rng = np.random.default_rng(0)
+    severity = rng.normal(size=ROWS)
+    city = rng.integers(0, 3, ROWS)
+    table = pd.DataFrame(
+        {
+            "age": np.maximum(np.rint(50 + 15 * rng.normal(size=ROWS)), 0).astype(int),
+            "smoker": rng.random(ROWS) < 0.4,
+            "city": np.array(["Oslo", "Rome", "Lima"])[city],
+            "pain": pd.Categorical.from_codes(
+                np.digitize(severity + 0.3 * rng.normal(size=ROWS), [-0.5, 0.5]),
+                ["none", "mild", "severe"],
+                ordered=True,
+            ),
+            "crp": np.exp(severity + 0.2 * rng.normal(size=ROWS)),
+            "seen": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 500, ROWS), "D"),
+            "ward": "A",
+        }
+    )
+    number = 10 + 3 * severity + 2 * (city == 1) + 0.3 * rng.normal(size=ROWS)
+    label = np.where(number > 12, "high", np.where(number < 8, "low", "mid"))
+    return table, number, label
+
+
+@pytest.fixture(scope="session")
+def regressor() -> Regressor:
+    table, number, _ = visits()
+    y = pd.Series(number, name="score")
+    return Regressor(preset="fast", members=2, random_state=0).fit(table, y)
+
+
+@pytest.fixture(scope="session")
+def classifier() -> Classifier:
+    table, _, label = visits()
+    return Classifier(preset="fast", random_state=0).fit(table, pd.Series(label, name="risk"))
+
+
+@pytest.fixture
+def row() -> dict[str, Any]:
+    """A patient of whom all is known."""
+    return {
+        "age": 61, "smoker": True, "city": "Rome", "pain": "severe", "crp": 4.0,
+        "seen": dt.datetime(2024, 6, 1),
+    }  # fmt: skip
 
 
 def as_table(known: dict[str, Any]) -> pd.DataFrame:
@@ -65,6 +113,7 @@ def test_predictions_are_those_of_the_model_in_any_order(
     assert found.target == "score"
 
 
+@pytest.mark.slow
 def test_classes(classifier: Classifier, row: dict[str, Any]) -> None:
     session = Session(classifier)
     question = session.ask()
@@ -246,13 +295,18 @@ def test_a_batch_does_not_ask_the_same_twice(regressor: Regressor) -> None:
     assert len(session.batch(100)) == len(COLUMNS)
 
 
-def test_rules_stop(regressor: Regressor, classifier: Classifier, row: dict[str, Any]) -> None:
+def answered(session: Session, row: dict[str, Any]) -> list[str]:
+    """Answer all questions, and give what was asked for."""
+    while (question := session.ask()) is not None:
+        for name in question.columns:
+            session.tell(name, row[name])
+    assert session.stopped is not None
+    return [each.column for each in session.history]
+
+
+def test_rules_stop(regressor: Regressor, row: dict[str, Any]) -> None:
     def told(session: Session) -> list[str]:
-        while (question := session.ask()) is not None:
-            for name in question.columns:
-                session.tell(name, row[name])
-        assert session.stopped is not None
-        return [each.column for each in session.history]
+        return answered(session, row)
 
     session = Session(regressor, costs={"crp": 3.0, "city": 2.0}, stop=policy.budget(5.0))
     assert "crp" in told(session)
@@ -265,13 +319,17 @@ def test_rules_stop(regressor: Regressor, classifier: Classifier, row: dict[str,
     assert len(told(Session(regressor, stop=policy.at_least(2, policy.at_most(0))))) == 2
     assert len(told(Session(regressor, stop=policy.decided(-100.0, 100.0)))) == 0
     assert 0 < len(told(Session(regressor, stop=policy.decided(9.0)))) < len(COLUMNS)
-    session = Session(classifier, stop=policy.confident(0.9))
-    assert len(told(session)) < len(COLUMNS)
-    assert session.stopped == "The prediction is at least 90% sure."
     # Any function will do.
     session = Session(regressor, stop=lambda question, standing: f"not {question.name}")
     assert told(session) == []
     assert session.stopped == "not crp"
+
+
+@pytest.mark.slow
+def test_being_sure_stops(classifier: Classifier, row: dict[str, Any]) -> None:
+    session = Session(classifier, stop=policy.confident(0.9))
+    assert len(answered(session, row)) < len(COLUMNS)
+    assert session.stopped == "The prediction is at least 90% sure."
 
 
 def test_explanations_are_what_telling_would_give(regressor: Regressor) -> None:
@@ -317,7 +375,7 @@ def test_the_question_after_the_next_is_thought_of(regressor: Regressor) -> None
 
 
 def test_sessions_go_on_from_a_file(
-    regressor: Regressor, classifier: Classifier, row: dict[str, Any], tmp_path: Path
+    regressor: Regressor, row: dict[str, Any], tmp_path: Path
 ) -> None:
     place = tmp_path / "case.json"
     session = Session(
@@ -340,9 +398,15 @@ def test_sessions_go_on_from_a_file(
     assert again.undo().column == "city"
     assert again.open == ["city"]
     assert again.ask() is None
-    again.save(place)
+
+
+@pytest.mark.slow
+def test_a_session_is_with_one_model(
+    regressor: Regressor, classifier: Classifier, tmp_path: Path
+) -> None:
+    Session(regressor).save(tmp_path / "case.json")
     with pytest.raises(InputError, match="is a session with another model"):
-        Session.load(place, classifier)
+        Session.load(tmp_path / "case.json", classifier)
 
 
 @pytest.mark.parametrize(

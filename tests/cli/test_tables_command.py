@@ -85,6 +85,7 @@ def test_names_that_are_not_in_the_paper(
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 def test_the_quick_version_goes_on_where_it_was(tmp_path: Path) -> None:
     """Wine, which comes with scikit-learn."""
     command = ("paper", "tables", "--quick", "--data", "wine", "--models", "VAEM")

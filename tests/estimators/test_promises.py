@@ -168,6 +168,7 @@ def assert_same(found: dict[str, np.ndarray], told: dict[str, np.ndarray], rows:
         np.testing.assert_array_equal(values, told[name][rows], err_msg=name)
 
 
+@pytest.mark.slow
 def test_a_likelihood_does_not_depend_on_the_rows_beside_it(imputer: Imputer) -> None:
     some = [140, 3, 17]
     found = np.stack(imputer.log_likelihood(TABLE.take(some), return_error=True))

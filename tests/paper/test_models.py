@@ -71,6 +71,7 @@ def first(tree: Any) -> Any:
     return jax.tree.map(lambda leaf: leaf[0], tree)
 
 
+@pytest.mark.slow
 def test_what_is_told_is_the_published_formulas(
     prepared: tables.Prepared, untrained: tuple[Model, Sampler]
 ) -> None:
