@@ -14,13 +14,24 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
 # Of the 65,530 mappings that Linux allows a process; beyond them compilers crash.
-MAPPINGS = 45_000
+MAPPINGS = 35_000
 
 
 @pytest.fixture(scope="module", autouse=True)
 def few_programs() -> Iterator[None]:
     """Forget compiled programs after a file of tests, where a process has very many."""
     yield
+    forget_programs()
+
+
+@pytest.fixture(autouse=True)
+def few_programs_of_long_tests(request: pytest.FixtureRequest) -> None:
+    """Forget them also before a test that may compile as many by itself."""
+    if request.node.get_closest_marker("slow"):
+        forget_programs()
+
+
+def forget_programs() -> None:
     maps = Path("/proc/self/maps")
     if maps.exists() and maps.read_bytes().count(b"\n") > MAPPINGS:
         jax.clear_caches()
