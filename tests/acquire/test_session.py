@@ -235,6 +235,7 @@ def test_a_wrong_answer_changes_nothing(
         (lambda m: Session(m).explain("crb"), "no column 'crb'"),
         (lambda m: Session(m, known={"crp": 1.0}).explain("crp"), "'crp' is 1.0; name one that"),
         (lambda m: Session(m).batch(0), "count=0"),
+        (lambda m: Session(m, method="variance").batch(2), "A batch needs method='grid'"),
         (lambda m: m.acquire(as_table({}), {"crb": 2.0}), "no column or group 'crb'"),
         (lambda m: m.acquire(as_table({}), method="magic"), "method='magic' is unknown"),
     ],
@@ -275,6 +276,10 @@ def test_a_group_is_a_question_and_is_begun_once(regressor: Regressor) -> None:
     assert session.spent == pytest.approx(1.1)
     after = session.ask()
     assert after is not None
+    # What was known at the start has begun its group: what is asked is what is charged.
+    begun = Session(regressor, known={"pain": "mild"}, costs=costs, groups=groups)
+    begun.tell("crp", 1.0)
+    assert begun.spent == pytest.approx(0.1)
     # What is left of the group is no group any more, and is cheap now.
     rest = {each.name: each.cost for each in (after, *after.others)}
     assert "lab" not in rest

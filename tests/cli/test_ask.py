@@ -157,7 +157,8 @@ def test_a_session_goes_on(folder: Path, tmp_path: Path) -> None:
     assert "Ask for crp" not in said
     assert said.splitlines()[-1] == "1 answer, 1 spent."
     assert json.loads(place.read_text())["given"] == {"age": 40}
-    assert "leave --known and --costs out" in refused("ask", *arguments, "--known", "age=1")
+    for option in (("--known", "age=1"), ("--look-ahead",)):
+        assert "leave --known, --costs and --look-ahead out" in refused("ask", *arguments, *option)
 
 
 def with_file(name: str, content: str) -> Callable[[Path], tuple[str, Path]]:

@@ -221,6 +221,8 @@ class Session:
         gain of each is what it adds to those before it.
         """
         check_count("count", count, 1)
+        if self.method != "grid":
+            raise InputError(f"A batch needs method='grid', not {self.method!r}.")
         chosen: list[Question] = []
         had = 0.0
         for _ in range(min(count, len(self.open))):
@@ -265,8 +267,7 @@ class Session:
         others = [each for each in self.history if each.column != column]
         cost = 0.0
         if number is not None:
-            paid = [each.column for each in others if each.value is not None]
-            cost = self.prices.of([column], paid)
+            cost = self.prices.of([column], [name for name in self.known if name != column])
         again = column not in self.open
         if again:
             now = "unknown" if number is None else shown(value)

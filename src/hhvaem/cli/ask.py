@@ -114,9 +114,10 @@ def ask(
         rules.append(policy.worth(least))
     price, groups = _costs(costs)
     if session is not None and session.exists():
-        if known or costs is not None:
+        if known or costs is not None or look_ahead:
             raise InputError(
-                f"{session} has what is known and what it costs; leave --known and --costs out."
+                f"{session} has what is known, what it costs and how to choose; leave --known, "
+                "--costs and --look-ahead out."
             )
         case = Session.load(session, predictor, stop=rules)
     else:
