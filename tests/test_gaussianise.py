@@ -240,3 +240,14 @@ def test_a_value_far_beyond_the_others_is_seen_at_the_end_of_the_line(step: floa
     # What is within reach is where it was.
     near = encoding.encode(x[:, None], np.ones((x.size, 1), bool))
     np.testing.assert_allclose(near.point[:, 0], encoding.laws[0].warp.latent(x), rtol=1e-5)
+
+
+def test_a_count_at_its_bound_is_told_as_the_mean_of_its_stretch():
+    """The map runs to infinity at a bound: networks would be shown a zero as 8 deviations out."""
+    x = np.random.default_rng(0).poisson(2.0, 1000).astype(float)
+    warp = fit_gaussianising(x, step=1.0, lower=0.0)
+    normal = np.random.default_rng(1).normal(size=200_000)
+    shown = warp.value(normal)
+    for value in np.arange(6.0):
+        mean = normal[shown == value].mean()
+        assert warp.latent(np.array([value]))[0] == pytest.approx(mean, abs=0.03), value

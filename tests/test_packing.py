@@ -40,7 +40,7 @@ SMALL = Encoding(
         Ordered(Rounded(Log(1.0, 0.7), 1.0, 0.0, np.inf)),
         Ordered(Affine(0.1, 1e-9)),
         Ordered(Levels(np.array([-1e4, -0.3, 0.4, 1e4]))),
-        Ordered(Rounded(TABLE, 0.5, -2.0, 2.0)),
+        Ordered(Rounded(TABLE, 0.5, -2.0, 2.0, central=True)),
     )
 )
 
@@ -227,8 +227,14 @@ def test_names_and_places_in_files_stay() -> None:
         "class": "gaussianising", "unit": 4.0, "lower": "-inf", "upper": "inf", "only_atoms": True,
     }  # fmt: skip
     log = {"class": "log", "shift": 1.0, "scale": 0.7}
-    count = {"class": "rounded", "smooth": log, "step": 1.0, "lower": 0.0, "upper": "inf"}
-    halves = {"class": "rounded", "smooth": table, "step": 0.5, "lower": -2.0, "upper": 2.0}
+    count = {
+        "class": "rounded", "smooth": log, "step": 1.0, "lower": 0.0, "upper": "inf",
+        "central": False,
+    }  # fmt: skip
+    halves = {
+        "class": "rounded", "smooth": table, "step": 0.5, "lower": -2.0, "upper": 2.0,
+        "central": True,
+    }  # fmt: skip
     assert description == [
         {"class": "binary"},
         {"class": "ordered", "warp": table},
@@ -242,6 +248,14 @@ def test_names_and_places_in_files_stay() -> None:
         "1.warp.knots", "1.warp.scores", "5.warp.edges",
         "6.warp.smooth.knots", "6.warp.smooth.scores",
     ]  # fmt: skip
+
+
+def test_a_file_from_before_counts_were_told_by_their_stretches_tells_them_as_it_did() -> None:
+    description, arrays = through_json(SMALL)
+    del description[6]["warp"]["central"]
+    warp = unpack_encoding(description, arrays).laws[6].warp
+    assert not warp.central
+    assert completed(description)[6]["warp"]["central"] is False
 
 
 def test_what_is_read_is_nobody_elses() -> None:
@@ -402,6 +416,14 @@ hostile = st.recursive(
 )
 
 
+def completed(description: list[Any]) -> list[Any]:
+    """Add what files from before a field was there do without."""
+    for law in description:
+        if law.get("warp", {}).get("class") == "rounded":
+            law["warp"].setdefault("central", False)
+    return description
+
+
 def places(tree: Any) -> list[tuple[Any, Any]]:
     """Give every place in a description: what holds it, and its index or key."""
     found = []
@@ -478,4 +500,4 @@ def test_a_hostile_description_is_refused_or_works(data: st.DataObject) -> None:
     if encoding.laws:
         use(encoding)
     # All that is there was read: no field was passed over or replaced.
-    assert pack_encoding(encoding)[0] == description
+    assert pack_encoding(encoding)[0] == completed(description)

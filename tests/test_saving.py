@@ -60,6 +60,10 @@ def test_what_was_loaded_is_saved_as_it_was(tmp_path: Path, name: str) -> None:
     settings = before["settings"]
     now["settings"] = {name: x for name, x in now["settings"].items() if name in settings}
     told["model"]["plan"] = now
+    for part in ("encoding", "target_encoding"):
+        for law in manifest["model"].get(part) or []:
+            if law.get("warp", {}).get("class") == "rounded":
+                law["warp"].setdefault("central", False)
     assert manifest | {"versions": None} == told | {"versions": None}
     assert set(told["versions"]) == {"hhvaem", "jax", "equinox", "optax", "numpy"}
     assert arrays.keys() == again.keys()

@@ -25,7 +25,7 @@ from clinic_training import (
 from hhvaem import train
 from hhvaem.compiling import padded_length
 from hhvaem.encoding import Cells
-from hhvaem.errors import InputError
+from hhvaem.errors import InputError, TableWarning
 from hhvaem.held_out import hold_out
 from hhvaem.marginals import Direct
 from hhvaem.model import LOG_NOISE, Model, Row
@@ -335,6 +335,22 @@ def test_a_loss_that_is_not_finite_is_refused() -> None:
         InputError, match="the loss or a weight was not finite at step 100; lower the learning"
     ):
         fit(states, clinic_data())
+
+
+def test_a_row_that_overflows_now_and_then_ruins_nothing() -> None:
+    """Its gradient is not finite: the steps that see it change nothing, all others train."""
+    data = clinic_data()
+    cells = data.table.cells
+    far = eqx.tree_at(lambda d: d.table.cells.point, data, cells.point.at[:, 5, 0].set(1e30))
+    with pytest.warns(TableWarning, match="of 600 steps of training had a loss that was not fin"):
+        states, history = fit(start(), far)
+    lost = ~np.isfinite(history.loss)
+    assert (lost.any(1) & (lost.mean(1) < 0.2)).all()
+    assert np.isfinite(history.recent_loss).all()
+    last = np.where(lost, np.nan, history.loss)[:, SECOND - 40 : SECOND]
+    assert (np.nanmean(last, 1) < np.nanmean(history.loss[:, 50:90], 1) - 1).all()
+    for leaf in jax.tree.leaves(eqx.filter(states, eqx.is_inexact_array)):
+        assert np.isfinite(leaf).all()
 
 
 def test_weights_that_the_last_step_ruined_are_not_given_out(

@@ -297,7 +297,7 @@ def fit_many(
     def told(own: slice) -> dict[str, Any]:
         return {
             "steps": int(history.loss.shape[1]),
-            "loss": [float(x) for x in history.loss[own, -100:].mean(1)],
+            "loss": [float(x) for x in history.recent_loss[own]],
             "gain_per_hidden_cell": [float(x) for x in gain[own]],
         }
 

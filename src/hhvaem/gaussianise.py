@@ -140,7 +140,7 @@ def fit_gaussianising(
     mixture, only_atoms = fit_mixture(x / unit, lower / unit, upper / unit, whole=step is not None)
     knots, scores = _tabulate(mixture)
     warp = Gaussianising(knots, scores, unit, lower, upper, only_atoms)
-    return warp if step is None else Rounded(warp, step, lower, upper)
+    return warp if step is None else Rounded(warp, step, lower, upper, central=True)
 
 
 def _tabulate(mixture: Mixture) -> tuple[Array, Array]:

@@ -114,8 +114,10 @@ def _unpack(description: Json, known: Known, place: str, arrays: Arrays) -> Any:
         raise InputError(_no_such(place, name, known))
     fields = _fields(known[name])
     wanted = [_CLASS, *(key for key, kind in fields.items() if kind is not Array)]
+    # What has a default is not in files from before it was there.
+    optional = {field.name for field in dataclasses.fields(known[name]) if _has_default(field)}
     for key in wanted:
-        if key not in entries:
+        if key not in entries and key not in optional:
             raise InputError(f"{place!r} of the encoding has no {key!r}.")
     for key in entries:
         if key not in wanted:
@@ -123,6 +125,8 @@ def _unpack(description: Json, known: Known, place: str, arrays: Arrays) -> Any:
     values: dict[str, Any] = {}
     for key, kind in fields.items():
         there = f"{place}.{key}"
+        if key in optional and key not in entries:
+            continue
         if kind is Array:
             if there not in arrays:
                 raise InputError(f"The array {there!r} is missing.")
@@ -139,6 +143,10 @@ def _unpack(description: Json, known: Known, place: str, arrays: Arrays) -> Any:
 
 def _fields(cls: type[Any]) -> dict[str, Any]:
     return {field.name: field.type for field in dataclasses.fields(cls)}
+
+
+def _has_default(field: dataclasses.Field[Any]) -> bool:
+    return field.default is not dataclasses.MISSING
 
 
 def _inside(known: Known) -> Known:

@@ -456,8 +456,11 @@ def _optimiser(name: str, settings: Settings) -> optax.GradientTransformation:
     rate: float | optax.Schedule = settings.learning_rate
     if name == "generative" and settings.inference == "likelihood":
         rate = optax.cosine_decay_schedule(settings.learning_rate, max(settings.hmc_steps, 1))
-    if name == "steps" or settings.weight_decay == 0:
-        return optax.flatten(optax.adam(rate))
-    decay = optax.add_decayed_weights(settings.weight_decay)
+    adam = optax.adam(rate)
+    if name != "steps" and settings.weight_decay != 0:
+        adam = optax.chain(optax.add_decayed_weights(settings.weight_decay), adam)
+    # A rare mask can make a scale overflow, and one such gradient would ruin all weights; whether
+    # there are too many of them, training sees by the losses.
+    adam = optax.apply_if_finite(adam, max_consecutive_errors=2**30)
     # All weights as one vector: one update instead of one for each array.
-    return optax.flatten(optax.chain(decay, optax.adam(rate)))
+    return optax.flatten(adam)

@@ -120,6 +120,8 @@ def encode_value(column: Column, value: Any) -> float:
     >>> encode_value(pain, "mild")
     1.0
     """
+    if column.storage == "date" and isinstance(value, dt.datetime):
+        value = value.date()
     data = np.empty(1, object)
     data[0] = value
     reading = read(column.name, data)

@@ -25,7 +25,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 from hhvaem.checks import check_count, check_training
 from hhvaem.compiling import Lift, many_steps, padded_length, program
 from hhvaem.encoding import Cells
-from hhvaem.errors import InputError
+from hhvaem.errors import InputError, TableWarning
 from hhvaem.held_out import Held, held_out_score
 from hhvaem.marginals import Direct, Marginals
 from hhvaem.model import Model, Row
@@ -50,6 +50,8 @@ __all__ = [
 # Steps between two looks at the loss: often enough for a progress bar, seldom enough to cost
 # nothing.
 CHUNK = 100
+# Training goes on where at most so many of the steps between two looks were lost.
+MOST_LOST = 0.5
 
 
 class Progress(NamedTuple):
@@ -62,11 +64,21 @@ class Progress(NamedTuple):
 
 
 class History(NamedTuple):
-    """What all steps told; NaN where a step has no chains, or does not measure the SKSD."""
+    """What all steps told; NaN where a step has no chains, or does not measure the SKSD.
+
+    A step was `lost` where its loss was not finite, and therefore its gradient: it changed nothing.
+    """
 
     loss: Float[np.ndarray, "models steps"]
     acceptance: Float[np.ndarray, "models steps"]
     stein: Float[np.ndarray, "models steps"]
+    lost: Bool[np.ndarray, "models steps"]
+
+    @property
+    def recent_loss(self) -> Float[np.ndarray, " models"]:
+        """The mean loss of each model over the last steps that were not lost."""
+        recent = slice(-CHUNK, None)
+        return np.mean(self.loss[:, recent], axis=1, where=~self.lost[:, recent])
 
 
 class _Best(NamedTuple):
@@ -286,8 +298,9 @@ def train(
     if settings.inference == "likelihood" and not states.positions.size:
         states = states._replace(positions=_not_begun(states, data))
     best = _nothing_yet(states) if settings.patience else None
-    nothing = History(*(np.zeros((len(data.rows), 0), np.float32) for _ in History._fields))
-    reached = _Reached(int(states.step[0]), states, best, (nothing,))
+    nothing = np.zeros((len(data.rows), 0), np.float32)
+    history = History(nothing, nothing, nothing, nothing.astype(bool))
+    reached = _Reached(int(states.step[0]), states, best, (history,))
     kept = None
     if snapshots is not None:
         kept = open_snapshots(snapshots, _identity(states, data, settings, held))
@@ -311,8 +324,8 @@ def train(
                 saved, saved_at = reached.step, time.monotonic()
             if progress is not None:
                 latest = reached.told[-1]
-                loss, acceptance = float(latest.loss.mean()), float(latest.acceptance.mean())
-                progress(Progress(stage, reached.step, loss, acceptance))
+                acceptance = float(latest.acceptance.mean())
+                progress(Progress(stage, reached.step, latest.recent_loss.mean(), acceptance))
             if time.monotonic() > deadline:
                 break
     except KeyboardInterrupt:
@@ -325,7 +338,16 @@ def train(
     learned = (states.model, states.sampler, states.directions)
     for leaf in jax.tree.leaves(eqx.filter(learned, eqx.is_inexact_array)):
         _check_finite(leaf, reached.step)
-    return states, _whole(reached.told)
+    history = _whole(reached.told)
+    lost = history.lost.any(0)
+    if lost.any():
+        warnings.warn(
+            f"{lost.sum()} of {len(lost)} steps of training had a loss that was not finite, "
+            "and changed nothing; look for extreme values in the table.",
+            TableWarning,
+            stacklevel=2,
+        )
+    return states, history
 
 
 def _chunk(
@@ -339,10 +361,12 @@ def _chunk(
     run = _second_stage if second else _third_stage
     states, chunk = run(states, data, _as_compiled(settings), jnp.array(length))
     step += length
-    latest = History(*(np.asarray(part)[:, :length] for part in chunk))
+    loss, acceptance, stein = (np.asarray(part)[:, :length] for part in chunk)
     # What becomes of a model after its own early stop does not matter.
-    running = slice(None) if best is None else np.asarray(best.waited < settings.patience)
-    _check_finite(latest.loss[running], step)
+    running = True if best is None else np.asarray(best.waited < settings.patience)[:, None]
+    latest = History(loss, acceptance, stein, lost=~np.isfinite(loss) & running)
+    if (latest.lost.mean(1) > MOST_LOST).any():
+        raise _failed(step)
     if best is not None and held is not None:
         best = _better(best, states, held_out_score(states.model, data, held), length, settings)
         if step == end or (best.waited >= settings.patience).all():
@@ -408,10 +432,14 @@ def _as_compiled(settings: Settings) -> Settings:
 
 def _check_finite(values: Float[Array | np.ndarray, "..."], step: int) -> None:
     if not np.isfinite(values).all():
-        raise InputError(
-            f"Training failed: the loss or a weight was not finite at step {step}; "
-            "lower the learning rate, or look for extreme values in the table."
-        )
+        raise _failed(step)
+
+
+def _failed(step: int) -> InputError:
+    return InputError(
+        f"Training failed: the loss or a weight was not finite at step {step}; "
+        "lower the learning rate, or look for extreme values in the table."
+    )
 
 
 def _nothing_yet(states: State) -> _Best:

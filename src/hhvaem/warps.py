@@ -146,12 +146,17 @@ class Log(Warp):
 
 
 class Rounded(Warp):
-    """Another warp whose values show only to the nearest multiple of `step`."""
+    """Another warp whose values show only to the nearest multiple of `step`.
+
+    `central` says that a value's latent number is the mean of its stretch and not where the smooth
+    map has it: one that is fitted to run to infinity at a bound has a count of 0 far out.
+    """
 
     smooth: Warp
     step: float
     lower: float
     upper: float
+    central: bool = eqx.field(static=True, default=False)
 
     @property
     def support(self) -> tuple[float, float]:
@@ -162,7 +167,10 @@ class Rounded(Warp):
         return self.smooth.farthest
 
     def latent(self, x: Array) -> Array:
-        return self.smooth.latent(x)
+        if not self.central:
+            return self.smooth.latent(x)
+        cell = self.cell(x)
+        return np.where(cell.low < cell.high, normal_between(cell.low, cell.high), cell.low)
 
     def value(self, w: Array) -> Array:
         grid = np.rint(self.smooth.value(w) / self.step) * self.step

@@ -157,8 +157,41 @@ def test_a_session_goes_on(folder: Path, tmp_path: Path) -> None:
     assert "Ask for crp" not in said
     assert said.splitlines()[-1] == "1 answer, 1 spent."
     assert json.loads(place.read_text())["given"] == {"age": 40}
+    # The same command goes on.
+    assert typed("stop\n", *arguments, "--known", "age=40") == said
     for option in (("--known", "age=1"), ("--look-ahead",)):
-        assert "leave --known, --costs and --look-ahead out" in refused("ask", *arguments, *option)
+        message = f"was begun with other {option[0]} than this; leave that option out"
+        assert message in refused("ask", *arguments, *option)
+
+
+def test_what_is_known_is_kept_before_any_answer(folder: Path, tmp_path: Path) -> None:
+    place = tmp_path / "case.json"
+    typed("stop\n", folder / "score", "--session", place, "--known", "age=40")
+    assert json.loads(place.read_text())["given"] == {"age": 40}
+
+
+def test_levels_that_are_called_like_commands(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    words = np.array(["unknown", "stop", "1"])
+    code = rng.integers(0, 3, 200)
+    table = pd.DataFrame({"ward": words[code], "age": rng.normal(size=200)})
+    y = pd.Series(3.0 * code + 0.1 * rng.normal(size=200), name="score")
+    Regressor(preset="fast", random_state=0).fit(table, y).save(tmp_path / "model")
+    said = typed("unknown\nstop\n", tmp_path / "model")
+    assert "`unknown` is one of its values; ? if it is not known." in said
+    assert said.splitlines()[-1] == "1 answer, 1 spent."
+    assert typed("?\nstop\n", tmp_path / "model").splitlines()[-1] == "0 answers, 0 spent."
+    # In a file of one row, a level that looks like a number is read as one.
+    (tmp_path / "row.csv").write_text("ward\n1\n")
+    done = hhvaem("ask", tmp_path / "model", "--answers", tmp_path / "row.csv")
+    assert "ward '1' " in done.stdout
+
+
+def test_answers_to_no_question_are_named(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "row.csv").write_text("crp,Age,score\n1,40,3\n")
+    done = hhvaem("ask", folder / "score", "--answers", tmp_path / "row.csv")
+    assert "has a column 'Age' that the model lacks; is it 'age'?" in " ".join(done.stderr.split())
+    assert "score" not in done.stderr
 
 
 def with_file(name: str, content: str) -> Callable[[Path], tuple[str, Path]]:
@@ -186,6 +219,12 @@ def with_file(name: str, content: str) -> Callable[[Path], tuple[str, Path]]:
         ("score", with_file("costs", "column,cost\ncrq,1\n"), "no column or group 'crq'"),
         ("score", with_file("answers", "crp\n1\n2\n"), "has 2 rows; give a table of one row"),
         ("score", with_file("answers", "crp\nx\n"), "'x' is no value of 'crp'"),
+        ("score", with_file("answers", "foo,Bar\n1,2\n"), "has no column of the model"),
+        ("score", with_file("costs", "column,cost\n,1\n"), "line without the name of a column"),
+        ("score", ["--known", "age=1", "--known", "age=2"], "--known says 'age' twice"),
+        ("score", ["--known", "score=1"], "'score' is what the model predicts; it is not told"),
+        ("score", ["--sure", "0.5"], "A number has no class to be sure of"),
+        ("score", ["--session", "/"], "/ is a folder; name a file with --session."),
         ("score", ["--answers", "absent.csv"], "absent.csv"),
         ("score", ["--session", "absent/case.json"], "absent does not exist; make it first"),
     ],

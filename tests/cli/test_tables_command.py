@@ -1,6 +1,7 @@
 """`hhvaem paper tables` as it is typed, and the files that it leaves."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,14 @@ from commands import hhvaem, refused
 
 from hhvaem import __version__
 from hhvaem.errors import InputError
-from hhvaem.paper.collection import add_run, gather_runs, missing_folds, place, read_run
+from hhvaem.paper.collection import (
+    add_run,
+    gather_runs,
+    missing_folds,
+    place,
+    read_alike,
+    read_run,
+)
 
 
 def a_run(*folds: int, **changes: Any) -> dict[str, Any]:
@@ -35,16 +43,36 @@ def test_folds_are_added_to_those_that_are_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [{"draws": 1000}, {"settings": {"steps": 6}}, {"seed": 1}, {"as_published": False}],
+    ("changes", "expected"),
+    [
+        ({"draws": 1000}, "draws=100, and this run has 1000;"),
+        ({"seed": 1}, "seed=0, and this run has 1;"),
+        ({"as_published": False}, "as_published=None, and this run has False;"),
+        # The innermost of what differs, also where only one of both has it.
+        ({"settings": {"steps": 6}}, "settings.steps=5, and this run has 6;"),
+        ({"settings": {}}, "settings.steps=5, and this run has None;"),
+        ({"settings": {"steps": 5, "rate": 0.1}}, "settings.rate=None, and this run has 0.1;"),
+    ],
 )
-def test_other_settings_are_not_mixed(tmp_path: Path, changes: dict[str, Any]) -> None:
+def test_other_settings_are_named(tmp_path: Path, changes: dict[str, Any], expected: str) -> None:
     path = place(tmp_path, "wine", "VAEM")
     add_run(path, a_run(0))
-    before = path.read_bytes()
-    with pytest.raises(InputError, match=f"was made with {next(iter(changes))}="):
-        add_run(path, a_run(1, **changes))
-    assert path.read_bytes() == before
+    sentence = f"{path} was made with {expected} name another folder, or move that file away."
+    with pytest.raises(InputError, match=f"^{re.escape(sentence)}$"):
+        read_alike(path, identity(**changes))
+
+
+def test_the_same_settings_pass_whatever_else_is_in_the_file(tmp_path: Path) -> None:
+    path = place(tmp_path, "wine", "VAEM")
+    assert read_alike(path, identity()) is None
+    add_run(path, a_run(0, seconds=3))
+    # JSON knows no tuples.
+    assert read_alike(path, identity(layers=(10,))) == read_run(path)
+
+
+def identity(**changes: Any) -> dict[str, Any]:
+    run = a_run(**changes)
+    return {name: run[name] for name in run if name not in ("versions", "records")}
 
 
 @pytest.mark.parametrize(
@@ -102,6 +130,8 @@ def test_the_quick_version_goes_on_where_it_was(tmp_path: Path) -> None:
     assert again.returncode == 0
     assert path.stat().st_mtime_ns == before
     assert "columns of" not in again.stdout
+    sentence = refused("paper", "tables", *command[3:], "--splits", "1", "--out", tmp_path)
+    assert "wine-VAEM.json was made with settings.steps=200, and this run has 20006;" in sentence
 
 
 def test_baselines_stand_beside_the_models(tmp_path: Path) -> None:
@@ -119,6 +149,11 @@ def test_baselines_stand_beside_the_models(tmp_path: Path) -> None:
     assert gaussian["target_accuracy"] > mean["target_accuracy"]
     assert 0.5 < gaussian["coverage90"] < 1
     assert "crps" not in mean
+    command = ("paper", "tables", "--data", "wine", "--models", "none", "--out", tmp_path)
+    assert "wine: " not in hhvaem(*command, "--baselines", "mean", "--splits", "2").stdout
+    # The folds are there, but not of these kinds of columns.
+    sentence = refused(*command, "--baselines", "mean", "--splits", "2", "--own-kinds")
+    assert "wine-mean.json was made with as_published=True, and this run has False;" in sentence
 
 
 @pytest.mark.slow

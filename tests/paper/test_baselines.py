@@ -208,10 +208,10 @@ def test_forests_go_on_while_rounds_change_less(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_slow_ones_are_fitted_on_some_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert set(BASELINES) >= SLOW == {"missforest", "miceforest"}
+    assert set(BASELINES) >= SLOW == {"ridge", "missforest", "miceforest"}
     assert training_rows("missforest", SLOW_ROWS + 1) == SLOW_ROWS
     assert training_rows("missforest", 7) == 7
-    assert training_rows("ridge", SLOW_ROWS + 1) == SLOW_ROWS + 1
+    assert training_rows("gaussian", SLOW_ROWS + 1) == SLOW_ROWS + 1
     monkeypatch.setattr(baselines, "SLOW_ROWS", 1)
     # A forest of one row knows nothing but that row.
     point = run("missforest", TEST, draws=1, seed=0).point

@@ -69,6 +69,20 @@ def test_rows_masks_and_scales_of_a_fold(wine: Fold) -> None:
     np.testing.assert_array_equal(wine.test.target.point[:, 0], classes[test])
 
 
+def test_rows_of_another_fold_are_told_on_the_scales_of_this_one(wine: Fold) -> None:
+    dataset = load("wine", as_published=True)
+    work = plan(dataset, seed=3)
+    seen, first = take_fold(dataset, work, 2, tested=0), take_fold(dataset, work, 0)
+    np.testing.assert_array_equal(seen.truth, first.truth)
+    np.testing.assert_array_equal(seen.target_truth, first.target_truth)
+    np.testing.assert_array_equal(seen.test.mask, first.test.mask)
+    np.testing.assert_array_equal(seen.train.cells.point, wine.train.cells.point)
+    # Training has seen them, under the same scales.
+    rows = np.asarray(seen.train.cells.point)
+    for row in np.asarray(seen.test.cells.point):
+        assert (rows == row).all(1).any()
+
+
 def test_a_table_with_levels_and_a_number_to_predict(data_folder: Path) -> None:
     dataset = load("boston", as_published=True, folder=data_folder)
     work = plan(dataset, seed=0)

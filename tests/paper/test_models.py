@@ -1,6 +1,9 @@
 """The paper's models on its tables: what is told of test rows, how it is scored, and the run."""
 
+import contextlib
 import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -14,10 +17,12 @@ from scipy.special import logsumexp
 
 from hhvaem.datasets import Dataset
 from hhvaem.encoding import Cells
+from hhvaem.errors import InputError
 from hhvaem.marginals import Outputs
 from hhvaem.model import Model, Row
 from hhvaem.objectives import Sampler
 from hhvaem.paper import tables
+from hhvaem.paper.collection import add_run, missing_folds, place, read_run
 from hhvaem.paper.evaluation import (
     Told,
     Weights,
@@ -29,6 +34,7 @@ from hhvaem.paper.evaluation import (
     weigh,
 )
 from hhvaem.paper.folds import PUBLISHED, Fold
+from hhvaem.paper.records import versions
 from hhvaem.paper.scoring import score
 from hhvaem.posterior import How, Tuned, draw
 from hhvaem.schema import Kind
@@ -272,11 +278,116 @@ def raise_(error: Exception) -> Any:
     raise error
 
 
+def run_out_of_memory() -> None:
+    """Ask for four petabytes."""
+    jnp.zeros(2**50).block_until_ready()
+
+
+@contextlib.contextmanager
+def no_bar(steps: int) -> Iterator[Any]:
+    yield lambda told: None
+
+
+def test_where_memory_is_short_for_column_models_half_as_many_folds_are_tried(
+    tmp_path: Path,
+) -> None:
+    said: list[str] = []
+
+    def say(text: str) -> None:
+        said.append(text)
+        if "columns of" in text:
+            run_out_of_memory()
+
+    with pytest.raises(jax.errors.JaxRuntimeError, match="RESOURCE_EXHAUSTED"):
+        tables.complete("wine", ["VAEM"], range(5), tmp_path, quick=True, say=say, bar=no_bar)
+    assert said == [
+        "wine: columns of 5 folds", "Out of memory: going on with 3 folds at once.",
+        "wine: columns of 3 folds", "Out of memory: going on with 2 folds at once.",
+        "wine: columns of 2 folds", "Out of memory: going on with 1 fold at once.",
+        "wine: columns of 1 fold",
+    ]  # fmt: skip
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_where_memory_is_short_for_training_folds_are_trained_in_groups(tmp_path: Path) -> None:
+    """Each leaves its folds before the next, and another model does not try more at once again."""
+    path, said = place(tmp_path, "wine", "VAEM"), []
+    still_missing = []
+
+    @contextlib.contextmanager
+    def bar(steps: int) -> Iterator[Any]:
+        still_missing.append(missing_folds(read_run(path), range(2)))
+        if said[-1] == "wine: MIWAEM":
+            raise KeyboardInterrupt
+
+        def tell(told: Any) -> None:
+            if said[-2] == "wine: columns of 2 folds":
+                run_out_of_memory()
+
+        yield tell
+
+    with pytest.raises(KeyboardInterrupt):
+        tables.complete(
+            "wine", ["VAEM", "MIWAEM"], range(2), tmp_path, quick=True, say=said.append, bar=bar
+        )
+    assert said == [
+        "wine: columns of 2 folds", "wine: VAEM", "Out of memory: going on with 1 fold at once.",
+        "wine: columns of 1 fold", "wine: VAEM", "wine: columns of 1 fold", "wine: VAEM",
+        "wine: columns of 1 fold", "wine: MIWAEM",
+    ]  # fmt: skip
+    assert still_missing == [[0, 1], [0, 1], [1], []]
+    first, second = read_run(path)["records"]
+    assert (first["fold"], second["fold"]) == (0, 1)
+    assert first["log_score_cell"] != second["log_score_cell"]
+
+
+def add_quick(folder: Path, model: str) -> None:
+    """Leave a file of the first two folds of wine as `--quick` does."""
+    published = dataclasses.replace(PUBLISHED["wine"], **tables.QUICK_STEPS)
+    about = tables.identity("wine", model, published, as_published=True, draws=tables.QUICK_DRAWS)
+    records = [{"fold": fold} for fold in range(2)]
+    add_run(place(folder, "wine", model), {**about, "versions": versions(), "records": records})
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "expected"),
+    [
+        ("HH-VAEM", {}, r"settings\.steps=200, and this run has 20006;"),
+        ("HH-VAEM", {"quick": True, "as_published": False}, "as_published=True, and this run has"),
+        ("mean", {"as_published": False}, "as_published=True, and this run has False;"),
+    ],
+)
+@pytest.mark.parametrize("folds", [2, 3])
+def test_runs_that_differ_are_refused_before_the_work(
+    tmp_path: Path, model: str, options: dict[str, Any], expected: str, folds: int
+) -> None:
+    """Also where no fold is missing, and before another model of the same call is run."""
+    add_quick(tmp_path, model)
+    path = place(tmp_path, "wine", model)
+    before, said = path.read_bytes(), []
+    with pytest.raises(InputError, match=f"wine-{model}.json was made with {expected}"):
+        tables.complete(
+            "wine", ["gaussian", model], range(folds), tmp_path, **options,
+            say=said.append, bar=no_bar,
+        )  # fmt: skip
+    assert (said, path.read_bytes(), list(tmp_path.iterdir())) == ([], before, [path])
+
+
+def test_what_is_there_is_not_run_again(tmp_path: Path) -> None:
+    models = ["VAEM", "HH-VAEM", "HH-VAEM without inflation", "mean"]
+    for model in models:
+        add_quick(tmp_path, model)
+    said: list[str] = []
+    tables.complete("wine", models, range(2), tmp_path, quick=True, say=said.append, bar=no_bar)
+    assert said == []
+
+
 @pytest.mark.parametrize("name", tables.ABLATIONS)
 def test_an_ablation_changes_one_thing(name: str) -> None:
     kind = tables.ABLATIONS[name]
     base = tables.MODELS[name.split()[0]]
-    differences = [kind.layers != base.layers, kind.inference != base.inference, bool(kind.changes)]
+    differences = [ours != theirs for ours, theirs in zip(kind, base, strict=True)]
     assert sum(differences) == 1
     settings = PUBLISHED["boston"].settings(kind.inference)
     for setting, value in kind.changes.items():
@@ -286,9 +397,9 @@ def test_an_ablation_changes_one_thing(name: str) -> None:
 
 def test_models_are_the_paper_s() -> None:
     assert {name: (*kind,) for name, kind in tables.MODELS.items()} == {
-        "VAEM": ("one_layer", "gaussian", {}),
-        "MIWAEM": ("one_layer", "importance", {}),
-        "H-VAEM": ("two_layers", "gaussian", {}),
-        "HMC-VAEM": ("one_layer", "hmc", {}),
-        "HH-VAEM": ("two_layers", "hmc", {}),
+        "VAEM": ("one_layer", "gaussian", {}, None),
+        "MIWAEM": ("one_layer", "importance", {}, None),
+        "H-VAEM": ("two_layers", "gaussian", {}, None),
+        "HMC-VAEM": ("one_layer", "hmc", {}, None),
+        "HH-VAEM": ("two_layers", "hmc", {}, None),
     }

@@ -148,15 +148,19 @@ def test_what_is_there_is_not_run_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "name"), [({"quick": True}, "settings"), ({"rows": 100}, "settings")]
+    ("options", "expected"),
+    [
+        ({"quick": True}, r"settings\.VAEM\.steps=20006, and this run has 200;"),
+        ({"rows": 100}, r"settings\.rows=500, and this run has 100;"),
+    ],
 )
 def test_runs_that_differ_are_refused_before_the_work(
-    tmp_path: Path, options: dict[str, Any], name: str
+    tmp_path: Path, options: dict[str, Any], expected: str
 ) -> None:
     """Also where no fold is missing."""
     add_run(saia.place(tmp_path, "wine"), a_run("wine", 2))
     said: list[str] = []
-    with pytest.raises(InputError, match=f"was made with other {name} than this run has"):
+    with pytest.raises(InputError, match=rf"wine\.json was made with {expected}"):
         saia.complete("wine", range(2), tmp_path, **options, say=said.append, bar=no_bar)
     assert said == []
 

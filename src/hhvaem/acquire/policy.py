@@ -136,10 +136,15 @@ def worth(least: float, errors: float = 2.0) -> Rule:
 
 def confident(share: float) -> Rule:
     """Ask nothing more once every target has a label of at least this probability."""
-    _check_number("share", share)
+    _check_number("share", share, most=1.0)
 
     def rule(question: Question, standing: Standing) -> str | None:
-        tops = [max((p for _, p in each.shares), default=0.0) for each in standing.predictions]
+        if not all(each.shares for each in standing.predictions):
+            raise InputError(
+                "A number has no class to be sure of (confident, --sure); for numbers there is "
+                "decided, or --edge."
+            )
+        tops = [max(p for _, p in each.shares) for each in standing.predictions]
         sure = min(tops, default=0.0) >= share
         return f"The prediction is at least {share:.0%} sure." if sure else None
 
@@ -156,13 +161,18 @@ def decided(*edges: float) -> Rule:
     >>> rule(Question("ecg", ("ecg",), 0.2, 0.01, cost=3.0), sure)
     'The interval of the prediction lies on one side of every edge.'
     """
+    if not edges:
+        raise InputError("decided() has no edge; give one or more.")
     for edge in edges:
         _check_number("edge", edge, least=-np.inf)
 
     def rule(question: Question, standing: Standing) -> str | None:
         def between(each: Prediction) -> bool:
             if each.low is None or each.high is None:
-                return False
+                raise InputError(
+                    "A class has no interval to be on one side of an edge (decided, --edge); for "
+                    "classes there is confident, or --sure."
+                )
             return not any(each.low < edge < each.high for edge in edges)
 
         done = bool(standing.predictions) and all(map(between, standing.predictions))
@@ -185,6 +195,8 @@ def at_most(count: int) -> Rule:
 def at_least(count: int, other: Rule) -> Rule:
     """Let another rule object only once so many answers have been given."""
     check_count("count", count, 0)
+    if not callable(other):
+        raise InputError(f"at_least needs a rule to hold back, not {other!r}.")
 
     def rule(question: Question, standing: Standing) -> str | None:
         return other(question, standing) if standing.asked >= count else None
@@ -232,7 +244,8 @@ def ahead(
     )
 
 
-def _check_number(name: str, value: Any, least: float = 0.0) -> None:
+def _check_number(name: str, value: Any, least: float = 0.0, most: float = np.inf) -> None:
     number = isinstance(value, int | float | np.integer | np.floating)
-    if not number or isinstance(value, bool) or not value >= least:
-        raise InputError(f"{name}={value!r} must be a number" + (" from 0." if least == 0 else "."))
+    if not number or isinstance(value, bool) or not least <= value <= most:
+        ends = " from 0" * (least == 0) + f" to {most:g}" * (most < np.inf)
+        raise InputError(f"{name}={value!r} must be a number{ends}.")

@@ -1,6 +1,7 @@
 """What questions cost: each column, and once for all columns that are measured together."""
 
 import difflib
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -75,7 +76,8 @@ def prices(
             meant = near(name, [*each, *begun])
             raise InputError(f"There is no column or group {name!r} to have a cost{meant}")
         given = isinstance(cost, Real) and not isinstance(cost, bool)
-        if not given or not 0 <= float(cost) < float("inf"):
+        # Integers can be beyond all floats.
+        if not given or not 0 <= cost <= sys.float_info.max:
             raise InputError(
                 f"The cost of {name!r} is {shown(cost)}; give a number that is not negative."
             )

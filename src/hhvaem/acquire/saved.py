@@ -12,9 +12,9 @@ import jax
 import numpy as np
 
 from hhvaem.acquire.policy import Rule
-from hhvaem.acquire.session import Session, Told
+from hhvaem.acquire.session import Session, Told, check_model
 from hhvaem.atomic import replacing
-from hhvaem.containers import listed
+from hhvaem.containers import listed, shown
 from hhvaem.errors import InputError
 from hhvaem.estimators.predictors import Predictor
 from hhvaem.files import as_path
@@ -61,15 +61,7 @@ def load(path: str | os.PathLike[str], model: Predictor, stop: Rule | Sequence[R
     """
     place = as_path(path)
     content = _read(place)
-    session = Session(
-        model,
-        costs=content["costs"],
-        groups=content["groups"],
-        stop=stop,
-        method=content["method"],
-        look_ahead=content["look_ahead"],
-        draws=content["draws"],
-    )
+    check_model(model)
     if content["model"] != fingerprint(model):
         raise InputError(f"{place} is a session with another model; give the one it was with.")
     schema = model.schema_
@@ -77,11 +69,23 @@ def load(path: str | os.PathLike[str], model: Predictor, stop: Rule | Sequence[R
     strange = [str(name) for name in names if name not in schema]
     if strange:
         raise InputError(f"{place} tells of {listed(strange)}, which the model lacks.")
-    given = {name: _back(schema[name], value) for name, value in content["given"].items()}
-    history = [Told(**each) for each in content["history"]]
-    session.resume(
-        given, [each._replace(value=_back(schema[each.column], each.value)) for each in history]
-    )
+    try:
+        session = Session(
+            model,
+            costs=content["costs"],
+            groups=content["groups"],
+            stop=stop,
+            method=content["method"],
+            look_ahead=content["look_ahead"],
+            draws=content["draws"],
+        )
+        given = {name: _back(schema[name], value) for name, value in content["given"].items()}
+        history = [Told(**each) for each in content["history"]]
+        session.resume(
+            given, [each._replace(value=_back(schema[each.column], each.value)) for each in history]
+        )
+    except InputError as error:
+        raise InputError(f"{place} was altered: {error}") from error
     return session
 
 
@@ -106,8 +110,12 @@ def _plain(column: Column, value: Any) -> Any:
 
 
 def _back(column: Column, value: Any) -> Any:
-    dates = value is not None and FAMILY[column.storage] == "dates"
-    return dt.datetime.fromisoformat(value) if dates else value
+    if value is None or FAMILY[column.storage] != "dates":
+        return value
+    try:
+        return dt.datetime.fromisoformat(value)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{shown(value)} is no date of {column.name!r}.") from error
 
 
 def _read(place: Any) -> dict[str, Any]:
@@ -126,10 +134,22 @@ def _read(place: Any) -> dict[str, Any]:
         "model": str, "given": dict, "history": list, "costs": dict, "groups": dict,
         "method": str, "look_ahead": bool, "draws": int,
     }  # fmt: skip
-    told = set(Told._fields)
-    whole = all(isinstance(content.get(name), kind) for name, kind in kinds.items()) and all(
-        isinstance(each, dict) and set(each) == told for each in content["history"]
-    )
-    if not whole:
+    whole = all(isinstance(content.get(name), kind) for name, kind in kinds.items())
+    if not whole or not _is_history(content["history"], content["given"]):
         raise InputError(f"{wanted}: parts of it are missing or altered.")
     return content
+
+
+def _is_history(history: list[Any], given: dict[str, Any]) -> bool:
+    """Say whether answers are such as a session has: each column once, costs that were paid."""
+    for each in history:
+        if not isinstance(each, dict) or set(each) != set(Told._fields):
+            return False
+        if not isinstance(each["column"], str) or type(each["cost"]) not in (int, float):
+            return False
+        if not 0 <= each["cost"] < float("inf") or type(each["gain"]) not in (
+            int, float, type(None),
+        ):  # fmt: skip
+            return False
+    names = [*given, *(each["column"] for each in history)]
+    return len(set(names)) == len(names)

@@ -1,9 +1,11 @@
 """One live case: what to ask next, what is known by now, and what follows from it."""
 
+import datetime as dt
 import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -135,12 +137,12 @@ class Session:
         look_ahead: bool = False,
         draws: int = DRAWS,
     ) -> None:
-        _check_model(model)
+        check_model(model)
         self.model = model
         self._columns = {column.name: column for column in model.schema_.modelled}
         self._places = {name: i for i, name in enumerate(self._columns)}
         self.prices = prices(model.schema_.modelled, costs, groups)
-        self._rules: tuple[Rule, ...] = (stop,) if callable(stop) else tuple(stop)
+        self._rules = _rules(stop)
         check_known("method", method, METHODS)
         if method != "grid" and (self.prices.groups or look_ahead):
             raise InputError(f"Groups and look_ahead need method='grid', not {method!r}.")
@@ -159,9 +161,10 @@ class Session:
                 self.given[name] = value
         self.history: list[Told] = []
         self.stopped: str | None = None
-        self._past: list[tuple[dict[str, Any], list[Told]]] = []
+        # What was given, told and drawn before each answer; draws are not kept in files.
+        self._past: list[tuple[dict[str, Any], list[Told], Case | None]] = []
         self._question: Question | None = None
-        self._case = self._begun()
+        self._case = self._replayed()
 
     @property
     def known(self) -> dict[str, Any]:
@@ -204,7 +207,7 @@ class Session:
             return None
         standing = Standing(len(self.history), self.spent, self._predictions(self._case))
         for i, question in enumerate(questions):
-            objections = (rule(question, standing) for rule in self._rules)
+            objections = (_heard(rule, question, standing) for rule in self._rules)
             reason = next((said for said in objections if said), None)
             if reason is None:
                 self.stopped = None
@@ -265,9 +268,9 @@ class Session:
         asked = self._question is not None and column in self._question.columns
         gain = self._question.gain if self._question is not None and asked else None
         others = [each for each in self.history if each.column != column]
-        cost = 0.0
-        if number is not None:
-            cost = self.prices.of([column], [name for name in self.known if name != column])
+        cost = self._paid(column)
+        if number is not None and cost is None:
+            cost = self.prices.of([column], self.known)
         again = column not in self.open
         if again:
             now = "unknown" if number is None else shown(value)
@@ -276,23 +279,24 @@ class Session:
                 TableWarning,
                 stacklevel=2,
             )
-        self._past.append((self.given, self.history))
+        self._past.append((self.given, self.history, self._case))
         self.given = {name: old for name, old in self.given.items() if name != column}
-        self.history = [*others, Told(column, None if number is None else value, gain, cost)]
+        told = Told(column, None if number is None else value, gain, cost or 0.0)
+        self.history = [*others, told]
         self._question = None
         if again:
-            self._case = self._begun()
+            self._case = self._replayed()
         elif number is not None:
             self._case = self._case.told(self._places[column], number)
 
     def undo(self) -> Told:
-        """Take the last answer back, and give it."""
+        """Take the last answer back, and give it; all is then as it was before."""
         if not self._past:
             raise InputError("No answer has been given, so there is none to take back.")
         last = self.history[-1]
-        self.given, self.history = self._past.pop()
+        self.given, self.history, case = self._past.pop()
         self._question = None
-        self._case = self._begun()
+        self._case = case or self._replayed()
         return last
 
     def resume(self, given: Mapping[str, Any], history: Sequence[Told]) -> None:
@@ -309,9 +313,9 @@ class Session:
                 encode_value(self._columns[name], value)
         told = list(history)
         self.given, self.history = dict(given), told
-        self._past = [(self.given, told[:i]) for i in range(len(told))]
+        self._past = [(self.given, told[:i], None) for i in range(len(told))]
         self._question = None
-        self._case = self._begun()
+        self._case = self._replayed()
 
     def predict(self) -> Prediction | dict[str, Prediction]:
         """Predict from all that is known; of several targets, a dict of predictions by name."""
@@ -451,21 +455,40 @@ class Session:
     def _sets(self, sets: Sequence[Sequence[str]]) -> Any:
         return sets_of([[self._places[name] for name in each] for each in sets], len(self._columns))
 
-    def _begun(self) -> Case:
-        numbers = {
-            self._places[name]: encode_value(self._columns[name], value)
-            for name, value in self.known.items()
-        }
+    def _replayed(self) -> Case:
+        """Begin with what was given, and take the answers in order: the same draws each time."""
         assert self.model.fitted_ is not None
-        return Case.begun(self.model.fitted_, numbers, self.draws)
+        given = {self._places[name]: self._number(name, x) for name, x in self.given.items()}
+        case = Case.begun(self.model.fitted_, given, self.draws)
+        for each in self.history:
+            if each.value is not None:
+                number = self._number(each.column, each.value)
+                case = case.told(self._places[each.column], number)
+        return case
+
+    def _number(self, column: str, value: Any) -> float:
+        return encode_value(self._columns[column], value)
+
+    def _paid(self, column: str) -> float | None:
+        """Give what was paid for a column that is told again; None where nothing was."""
+        if column in self.given:
+            return 0.0
+        before = [each for each in self.history if each.column == column]
+        return (
+            before[0].cost if before and (before[0].value is not None or before[0].cost) else None
+        )
 
     def _said(self, column: str) -> str:
         known = self.known
         return shown(known[column]) if column in known else "unknown"
 
-    def _check_column(self, name: str) -> None:
+    def _check_column(self, name: Any) -> None:
+        if not isinstance(name, str):
+            raise InputError(f"A column is named by a text, not by {shown(name)}.")
         if name in self._columns:
             return
+        if name in self.model.target_names_:
+            raise InputError(f"{name!r} is what the model predicts; it is not told.")
         if name in self.model.schema_:
             kind = self.model.schema_[name].kind
             raise InputError(
@@ -474,7 +497,24 @@ class Session:
         raise InputError(f"The model has no column {name!r}{near(name, self._columns)}")
 
 
-def _check_model(model: Any) -> None:
+def _rules(stop: Any) -> tuple[Rule, ...]:
+    rules = (stop,) if callable(stop) or isinstance(stop, str) else stop
+    if not isinstance(rules, Sequence) or not all(map(callable, rules)):
+        raise InputError(
+            f"stop={stop!r} is no rule; give one of hhvaem.acquire.policy, or a list of them."
+        )
+    return tuple(rules)
+
+
+def _heard(rule: Rule, question: Question, standing: Standing) -> str | None:
+    said = rule(question, standing)
+    if said is not None and not isinstance(said, str):
+        raise InputError(f"A rule objects with a sentence or returns None, not {said!r}.")
+    return said
+
+
+def check_model(model: Any) -> None:
+    """Refuse what cannot be asked about."""
     if isinstance(model, Imputer):
         raise InputError("An Imputer has no target to ask about; fit a Regressor or a Classifier.")
     if not isinstance(model, Predictor):
@@ -485,5 +525,7 @@ def _check_model(model: Any) -> None:
 
 
 def _is_missing(value: Any) -> bool:
-    # NaN is what differs from itself.
-    return value is None or (isinstance(value, float | np.floating) and bool(np.isnan(value)))
+    if value is None or type(value).__name__ == "NAType":  # pandas, which need not be installed
+        return True
+    # NaN and NaT are what differs from itself.
+    return isinstance(value, Real | dt.date | np.generic) and bool(value != value)

@@ -3,7 +3,6 @@
 import json
 import math
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -92,10 +91,11 @@ def ask(
     if as_json and answers is None:
         raise InputError("--json needs --answers: a dialogue is for people.")
     if session is not None:
-        check_place(session)
+        check_place(session, "--session")
     predictor = loaded(model)
     with leaving_at_once():
         from hhvaem.acquire import policy
+        from hhvaem.acquire.prices import prices as policy_prices
         from hhvaem.acquire.session import Session
     if not hasattr(predictor, "predict"):
         raise InputError(
@@ -113,22 +113,28 @@ def ask(
     if least is not None:
         rules.append(policy.worth(least))
     price, groups = _costs(costs)
+    try:
+        prices = policy_prices(predictor.schema_.modelled, price, groups)
+    except InputError as error:
+        raise InputError(f"{costs}: {error}") from error
+    given = _known(predictor, known or [])
     if session is not None and session.exists():
-        if known or costs is not None or look_ahead:
-            raise InputError(
-                f"{session} has what is known, what it costs and how to choose; leave --known, "
-                "--costs and --look-ahead out."
-            )
         case = Session.load(session, predictor, stop=rules)
+        for option, differs in {
+            "--known": known and given != case.given,
+            "--costs": costs is not None and prices != case.prices,
+            "--look-ahead": look_ahead and not case.look_ahead,
+        }.items():
+            if differs:
+                raise InputError(
+                    f"{session} was begun with other {option} than this; leave that option out, or "
+                    "name another file."
+                )
     else:
         case = Session(
-            predictor,
-            _known(predictor.schema_, known or []),
-            costs=price,
-            groups=groups,
-            stop=rules,
-            look_ahead=look_ahead,
+            predictor, given, costs=price, groups=groups, stop=rules, look_ahead=look_ahead
         )
+        _save(case, session)
     kept = f"{session} has the answers so far." if session else "nothing is kept."
     with interruptible(lambda: kept):
         if answers is not None:
@@ -141,12 +147,13 @@ def _dialogue(case: "Session", place: Path | None) -> None:
     console = Console(highlight=False)
     ends = case.spans
     most = 0.0
+    # Before anything is shown: a rule may refuse the model.
+    question = case.ask()
     console.print(f"[dim]{HELP}[/]")
     while True:
         console.print()
         for prediction in _predicted(case):
             _print(console, prediction_lines(prediction, ends.get(prediction.target)))
-        question = case.ask()
         if question is None:
             console.print(f"\n{escape(case.stopped or '')}")
             break
@@ -155,6 +162,7 @@ def _dialogue(case: "Session", place: Path | None) -> None:
         _print(console, question_lines(question, most, "nats"))
         if not _answered(console, case, question, place):
             break
+        question = case.ask()
     _print(console, ["", _summary(case)])
 
 
@@ -166,15 +174,19 @@ def _answered(console: Console, case: "Session", question: "Question", place: Pa
     for name in question.columns:
         column = case.model.schema_[name]
         hint = legal(column).removeprefix("which is ")
+        if UNKNOWN[0] in column.levels:
+            console.print(f"`{UNKNOWN[0]}` is one of its values; {UNKNOWN[1]} if it is not known.")
         while True:
             try:
                 typed = console.input(
                     f"[bold]{escape(printable(name))}[/] [dim]({escape(printable(hint))})[/] > "
                 ).strip()
-            except EOFError:
+            # A standard input that is closed is not even read.
+            except (EOFError, RuntimeError):
                 console.print()
                 return False
-            word = typed.casefold()
+            # A level may be called like one of the words.
+            word = "" if typed in map(str, column.levels) else typed.casefold()
             if word == "stop":
                 return False
             try:
@@ -211,13 +223,15 @@ def _scripted(case: "Session", path: Path, place: Path | None, *, as_json: bool)
     if table.num_rows != 1:
         raise InputError(f"{path} has {table.num_rows} rows; give a table of one row, the answers.")
     row = table.to_pylist()[0]
+    _check_answers(case, path, row)
     console = Console(highlight=False)
     steps = []
     while (question := case.ask()) is not None:
         for name in question.columns:
             value = row.get(name)
-            if isinstance(value, str):
-                value = parsed(case.model.schema_[name], value)
+            # As a text: a file of one row has its own idea of what `1` or `true` is.
+            if value is not None:
+                value = parsed(case.model.schema_[name], str(value))
             case.tell(name, value)
             _save(case, place)
             predictions = _predicted(case)
@@ -252,6 +266,21 @@ def _scripted(case: "Session", path: Path, place: Path | None, *, as_json: bool)
     _print(console, [_summary(case)])
 
 
+def _check_answers(case: "Session", path: Path, row: dict[str, Any]) -> None:
+    """Refuse a file that answers nothing, and say which of its columns are not looked at."""
+    from hhvaem.acquire.prices import near
+
+    schema, targets = case.model.schema_, case.model.target_names_
+    strange = [name for name in row if name not in schema and name not in targets]
+    if not any(name in schema for name in row):
+        raise InputError(
+            f"{path} has no column of the model{near(strange[0] if strange else '', schema.names)}"
+        )
+    for name in strange:
+        told = f"{path} has a column {name!r} that the model lacks{near(name, schema.names)}"
+        Console(stderr=True, highlight=False).print(f"Note: {printable(told)}", markup=False)
+
+
 def _costs(path: Path | None) -> tuple[dict[str, Any], dict[str, list[str]]]:
     """Read what columns cost, and which are measured together."""
     if path is None:
@@ -262,6 +291,8 @@ def _costs(path: Path | None) -> tuple[dict[str, Any], dict[str, list[str]]]:
     found: dict[str, Any] = {}
     groups: dict[str, list[str]] = {}
     for row in table.to_pylist():
+        if row["column"] is None:
+            raise InputError(f"{path} has a line without the name of a column; leave it out.")
         name = str(row["column"])
         if name in found:
             raise InputError(f"{path} has the cost of {name!r} twice; leave one out.")
@@ -271,12 +302,12 @@ def _costs(path: Path | None) -> tuple[dict[str, Any], dict[str, list[str]]]:
     return found, groups
 
 
-def _known(schema: Any, given: list[str]) -> Mapping[str, Any]:
+def _known(model: Any, given: list[str]) -> dict[str, Any]:
     """Read what the option --known says."""
     from hhvaem.acquire.answers import parsed
     from hhvaem.acquire.prices import near
 
-    found = {}
+    schema, found = model.schema_, {}
     for text in given:
         # A name may have the sign, and a value, too: the longest name that there is.
         names = [name for name in schema.names if text.startswith(f"{name}=")]
@@ -284,8 +315,12 @@ def _known(schema: Any, given: list[str]) -> Mapping[str, Any]:
             name, sign, _ = text.partition("=")
             if not sign:
                 raise InputError(f"--known {text} says no value; write COLUMN=VALUE.")
+            if name in model.target_names_:
+                raise InputError(f"{name!r} is what the model predicts; it is not told.")
             raise InputError(f"The model has no column {name!r}{near(name, schema.names)}")
         name = max(names, key=len)
+        if name in found:
+            raise InputError(f"--known says {name!r} twice; leave one out.")
         column = schema[name]
         if not column.modelled:
             raise InputError(f"Column {name!r} is {column.kind} and tells nothing; leave it out.")

@@ -11,7 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from hhvaem.atomic import check_file, replacing
+from hhvaem.atomic import check_file
 from hhvaem.cli.places import Out, Results, prepare
 from hhvaem.cli.tables import QUICK_FOLDS, chosen
 from hhvaem.containers import listed
@@ -39,6 +39,7 @@ def curves(
     # Here, so that other commands start without JAX and matplotlib.
     from hhvaem.datasets import load
     from hhvaem.paper import curves as following
+    from hhvaem.paper.drawing import write_picture
     from hhvaem.paper.folds import PUBLISHED
     from hhvaem.paper.records import write_json
     from hhvaem.paper.tables import QUICK_STEPS
@@ -68,8 +69,7 @@ def curves(
         bar=partial(training_bar, console=console),
     )
     write_json(found, results)
-    with replacing(picture) as file:
-        following.draw(found).savefig(file, format="png", dpi=130)
+    write_picture(following.draw(found), picture)
     console.print("\nFrom the start to the end of the third stage, means over folds:\n")
     console.print(_changes(found))
     console.print(

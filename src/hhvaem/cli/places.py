@@ -46,11 +46,11 @@ def prepare(out: Path, results: Path) -> None:
         raise InputError(f"{results} is a folder; name a file with --results.")
 
 
-def check_place(out: Path) -> None:
+def check_place(out: Path, option: str = "--out") -> None:
     """Refuse a file that cannot be written, before the work, which would else be lost."""
     place = Path(os.path.realpath(out))
     if place.is_dir():
-        raise InputError(f"{out} is a folder; name a file with --out.")
+        raise InputError(f"{out} is a folder; name a file with {option}.")
     if not place.parent.is_dir():
         raise InputError(f"The folder {place.parent} does not exist; make it first.")
     check_file(place)
@@ -61,7 +61,7 @@ def check_place(out: Path) -> None:
             pass
     except OSError as error:
         raise InputError(
-            f"{out} cannot be written: {error.strerror}; name another with --out."
+            f"{out} cannot be written: {error.strerror}; name another with {option}."
         ) from error
 
 

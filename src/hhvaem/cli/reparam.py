@@ -26,11 +26,12 @@ def reparam(
     seeds: Annotated[int, typer.Option(min=1, help="Models of each variant.")] = 3,
 ) -> None:
     """Train HH-VAEM on Boston with and without the reparameterisation, and draw what chains do."""
-    results = results or out / "reparam.json"
+    results, picture = results or out / "reparam.json", out / "reparam.png"
     prepare(out, results)
-    check_file(results)
+    for path in (results, picture):
+        check_file(path)
     # Here, so that other commands start without JAX and matplotlib.
-    from hhvaem.paper import records
+    from hhvaem.paper import drawing, records
     from hhvaem.paper import reparam as variants
 
     console = Console()
@@ -63,7 +64,7 @@ def reparam(
 
         found = variants.experiment(steps=steps, seeds=seeds, tell=tell)
     records.write_json(found, results)
-    variants.draw(found).savefig(out / "reparam.png", dpi=130)
+    drawing.write_picture(variants.draw(found), picture)
     console.print(f"\nAt the end of training (mean of {seeds} seeds):\n")
     console.print(_ends(found))
     console.print(

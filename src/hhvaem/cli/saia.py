@@ -10,7 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from hhvaem.atomic import check_file, replacing
+from hhvaem.atomic import check_file
 from hhvaem.cli.places import Out, Results, interruptible, prepare
 from hhvaem.cli.tables import QUICK_FOLDS, chosen
 from hhvaem.containers import listed
@@ -46,6 +46,7 @@ def saia(
     """
     # Here, so that other commands start without JAX and matplotlib.
     from hhvaem.paper import saia as asking
+    from hhvaem.paper.drawing import write_picture
     from hhvaem.paper.records import write_json
     from hhvaem.progress import training_bar
 
@@ -73,8 +74,7 @@ def saia(
     found = asking.gather(folder)
     write_json(found, gathered)
     for what, path in pictures.items():
-        with replacing(path) as file:
-            asking.draw(found, what).savefig(file, format="png", dpi=130)
+        write_picture(asking.draw(found, what), path)
     console.print(_areas(found))
     console.print(
         "Means over folds. Area and last: RMSE of the target in its units (of two targets "

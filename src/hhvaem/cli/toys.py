@@ -15,10 +15,12 @@ from hhvaem.cli.places import Out, Results, prepare
 def toys(out: Out = Path("paper"), results: Results = None) -> None:
     """Train chains on the wave and the dual moon, and draw them and figure 1(b)."""
     results = results or out / "toys.json"
+    pictures = out / "toys.png", out / "illustration.png"
     prepare(out, results)
-    check_file(results)
+    for path in (results, *pictures):
+        check_file(path)
     # Here, so that other commands start without JAX and matplotlib.
-    from hhvaem.paper import illustration, records
+    from hhvaem.paper import drawing, illustration, records
     from hhvaem.paper import toys as chains
 
     console = Console()
@@ -28,8 +30,9 @@ def toys(out: Out = Path("paper"), results: Results = None) -> None:
         of_model = illustration.experiment()
     found = {"versions": records.versions(), "toys": of_chains, "illustration": of_model}
     records.write_json(found, results)
-    chains.draw(of_chains).savefig(out / "toys.png", dpi=130)
-    illustration.draw(of_model).savefig(out / "illustration.png", dpi=130)
+    drawn = chains.draw(of_chains), illustration.draw(of_model)
+    for figure, path in zip(drawn, pictures, strict=True):
+        drawing.write_picture(figure, path)
     console.print(
         "Chains before and after training, mean of "
         f"{of_chains['settings']['seeds']} seeds (distance: total variation from the density):\n"

@@ -23,7 +23,7 @@ from hhvaem.gaussian import fit_gaussian
 from hhvaem.schema import LEVELLED, Column
 
 # Those that take long are fitted on a random choice of at most so many training rows.
-SLOW = frozenset({"missforest", "miceforest"})
+SLOW = frozenset({"ridge", "missforest", "miceforest"})
 SLOW_ROWS = 5_000
 # Rounds of chains over the columns; scikit-learn's default.
 ROUNDS = 10

@@ -37,12 +37,13 @@ from hhvaem.paper.scoring import score
 from hhvaem.paper.tables import (
     MODELS,
     ROWS,
-    ROWS_ON_ACCELERATOR,
     SEED,
     Prepared,
-    fold_keys,
+    configured,
+    counted,
     in_parts,
     some_rows,
+    untrained,
 )
 from hhvaem.posterior import How
 
@@ -167,8 +168,7 @@ def _scores(
         return look(states.model, states.sampler, rows, stacked, keys, how)
 
     counts = [len(fold.test.mask) for fold in prepared.folds]
-    size = ROWS if jax.default_backend() == "cpu" else ROWS_ON_ACCELERATOR
-    told = in_parts(look_at, max(counts), size, say)
+    told = in_parts(look_at, max(counts), ROWS, say)
     found = [
         score(fold, jax.tree.map(lambda leaf, i=i, count=count: leaf[i, :count], told))
         for i, (fold, count) in enumerate(zip(prepared.folds, counts, strict=True))
@@ -185,11 +185,9 @@ def follow(
     tell: Tell | None = None,
 ) -> dict[str, Any]:
     """Train one of `CHAINED` on the folds, and measure it from the start of the third stage on."""
-    kind, published = MODELS[model], prepared.published
-    settings, layers = published.settings(kind.inference), getattr(published, kind.layers)
-    data = train.gather([fold.train for fold in prepared.folds])
+    layers, settings = configured(prepared.published, model)
     started = time.monotonic()
-    start = train.untrained(prepared.columns, layers, settings, keys=fold_keys(prepared.numbers, 1))
+    start, data = untrained(prepared, layers, settings)
     found, acceptance = [], []
     for states, history in in_pieces(start, data, settings, tell):
         found.append(measure(prepared, states, draws, say))
@@ -235,7 +233,7 @@ def experiment(
     say, bar
         Told what is done, and asked for what is told of the progress of so many steps.
     """
-    say(f"{dataset.name}: columns of {_count(len(numbers), 'fold')}")
+    say(f"{dataset.name}: columns of {counted(len(numbers), 'fold')}")
     prepared = prepare(dataset, numbers, published)
     found = {}
     for model in models:
@@ -304,7 +302,7 @@ def draw(results: dict[str, Any]) -> Figure:
         panel.set_xlabel("steps of stage 3", fontsize=9)
     folds, rows = len(results["folds"]), sorted({*results["validation_rows"]})
     figure.suptitle(
-        f"The third stage of training on {results['table']}: {_count(folds, 'fold')}, "
+        f"The third stage of training on {results['table']}: {counted(folds, 'fold')}, "
         f"{' to '.join(map(str, rows))} validation rows in each, {results['draws']} draws",
         fontsize=11,
     )
@@ -325,10 +323,6 @@ def draw(results: dict[str, Any]) -> Figure:
         handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=9
     )
     return figure
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _band(panel: Axes, x: Any, values: Any, colour: str, style: str = "-") -> None:

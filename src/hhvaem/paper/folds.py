@@ -121,10 +121,17 @@ class Fold:
     target_truth: Float[np.ndarray, "test targets"]
 
 
-def take_fold(dataset: Dataset, work: Work, number: int) -> Fold:
+def take_fold(dataset: Dataset, work: Work, number: int, tested: int | None = None) -> Fold:
     """Divide a table into the training rows and the test rows of a fold.
 
     Kinds and levels are those of all rows, as in the published code.
+
+    Parameters
+    ----------
+    dataset, work, number
+        The table, its plan, and which of its folds.
+    tested
+        The fold whose test rows are taken, where they are not its own: training has seen them.
 
     Examples
     --------
@@ -138,7 +145,8 @@ def take_fold(dataset: Dataset, work: Work, number: int) -> Fold:
     schema = infer_schema(dataset.table, dataset.kinds)
     values, mask = encode(dataset.table, schema)
     is_target = np.array([column.name in dataset.targets for column in schema.modelled])
-    train, test = work.train_rows(number), work.test_rows(number)
+    tested = number if tested is None else tested
+    train, test = work.train_rows(number), work.test_rows(tested)
 
     def part(chosen: Bool[np.ndarray, " columns"]) -> tuple[Part, Cells, Bool[Array, "test _"]]:
         columns = tuple(schema.modelled[j] for j in np.flatnonzero(chosen))
@@ -154,7 +162,7 @@ def take_fold(dataset: Dataset, work: Work, number: int) -> Fold:
         inputs,
         targets,
         Row(*inputs.rows, *targets.rows),
-        Row(cells, observed & jnp.asarray(work.test_mask(number)), target, hidden),
+        Row(cells, observed & jnp.asarray(work.test_mask(tested)), target, hidden),
         values[test][:, ~is_target],
         values[test][:, is_target],
     )

@@ -8,7 +8,6 @@ about its own test rows; the published code asks all models about those of the f
 """
 
 import dataclasses
-import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,14 +27,21 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 from hhvaem import train
 from hhvaem.acquire.rollout import Policy, Rollout, roll_out
 from hhvaem.datasets import load
-from hhvaem.errors import InputError
 from hhvaem.fitting import Fitted
 from hhvaem.paper import collection
 from hhvaem.paper.folds import PUBLISHED, Fold, Published
 from hhvaem.paper.records import versions
-from hhvaem.paper.tables import MODELS, QUICK_STEPS, SEED, Prepared, fold_keys, prepare
+from hhvaem.paper.tables import (
+    QUICK_STEPS,
+    SEED,
+    Prepared,
+    configured,
+    counted,
+    prepare,
+    untrained,
+)
 from hhvaem.posterior import How, Tuned
-from hhvaem.presets import Plan
+from hhvaem.presets import PRESETS
 
 # In the order of the paper's figure.
 TABLES = ("avocado", "yacht", "boston", "energy", "wine", "naval", "concrete", "diabetes")
@@ -44,7 +50,6 @@ DRAWS, BINS = {"boston": 200}, {"boston": 7}
 USUAL_DRAWS, USUAL_BINS = 100, 5
 # Test rows of a fold at most: of more, so many at random.
 ROWS = 500
-HIDDEN = 256
 # What makes a run short.
 QUICK: dict[str, int] = {"draws": 40, "rows": 8, "steps": 2}
 DIGITS = 5
@@ -158,14 +163,11 @@ def complete(
     """
     published = dataclasses.replace(PUBLISHED[table], **QUICK_STEPS) if quick else PUBLISHED[table]
     size = size_of(table, rows, quick=quick)
-    path = place(folder, table)
-    before, about = collection.read_run(path), identity(table, published, size)
-    if before is not None:
-        _check_alike(path, before, about)
-    missing = collection.missing_folds(before, folds)
+    path, about = place(folder, table), identity(table, published, size)
+    missing = collection.missing_folds(collection.read_alike(path, about), folds)
     if not missing:
         return
-    say(f"{table}: columns of {_count(len(missing), 'fold')}")
+    say(f"{table}: columns of {counted(len(missing), 'fold')}")
     prepared = prepare(load(table, as_published=True), missing, published)
     collection.add_run(path, about | run(prepared, size, say=say, bar=bar))
 
@@ -177,12 +179,13 @@ def place(folder: Path, table: str) -> Path:
 
 def identity(table: str, published: Published, size: Size) -> dict[str, Any]:
     """Give what two runs must share for their folds to stand beside each other."""
+    models = {name: configured(published, name) for name in _models()}
     return {
         "table": table,
         "as_published": True,
-        "layers": {name: list(_layers(published, name)) for name in _models()},
+        "layers": {name: list(layers) for name, (layers, _) in models.items()},
         "settings": {
-            **{name: dataclasses.asdict(_settings(published, name)) for name in _models()},
+            **{name: dataclasses.asdict(settings) for name, (_, settings) in models.items()},
             "bins": size.bins,
             "rows": size.rows,
             "steps": size.steps,
@@ -192,16 +195,6 @@ def identity(table: str, published: Published, size: Size) -> dict[str, Any]:
         "seed": SEED,
         "draws": size.draws,
     }
-
-
-def _check_alike(path: Path, before: dict[str, Any], about: dict[str, Any]) -> None:
-    """Refuse before the work what `collection.add_run` would refuse after it."""
-    for name, value in about.items():
-        if json.loads(json.dumps(value)) != before.get(name):
-            raise InputError(
-                f"{path} was made with other {name} than this run has; name another folder, or "
-                "move that file away."
-            )
 
 
 def run(prepared: Prepared, size: Size, *, say: Callable[[str], None], bar: Bar) -> dict[str, Any]:
@@ -261,14 +254,16 @@ def run(prepared: Prepared, size: Size, *, say: Callable[[str], None], bar: Bar)
 
 def trained(prepared: Prepared, model: str, draws: int, tell: Tell | None = None) -> list[Fitted]:
     """Train one of the paper's models on all folds at once, as `hhvaem.paper.tables.run` does."""
-    published, kind = prepared.published, MODELS[model]
-    settings, layers = _settings(published, model), _layers(published, model)
-    data = train.gather([fold.train for fold in prepared.folds])
-    keys = fold_keys(prepared.numbers, 1)
-    states = train.untrained(prepared.columns, layers, settings, hidden=HIDDEN, keys=keys)
+    layers, settings = configured(prepared.published, model)
+    states, data = untrained(prepared, layers, settings)
     states, _ = train.train(states, data, settings, progress=tell)
-    how = How("hmc" if kind.inference == "hmc" else "encoder", chains=draws, kept=1)
-    plan = Plan(layers, HIDDEN, "vae", settings, how, published.marginal_steps)
+    plan = dataclasses.replace(
+        PRESETS["paper"],
+        layers=layers,
+        settings=settings,
+        how=How("hmc" if settings.inference == "hmc" else "encoder", chains=draws, kept=1),
+        marginal_steps=prepared.published.marginal_steps,
+    )
 
     def of(i: int, fold: Fold) -> Fitted:
         one = train.stack([train.unstack(states, i)])
@@ -312,15 +307,6 @@ def _test_rows(fold: Fold, number: int, most: int) -> Int[np.ndarray, " rows"]:
 
 def _models() -> list[str]:
     return list(dict.fromkeys(line.model for line in LINES.values()))
-
-
-def _layers(published: Published, model: str) -> tuple[int, ...]:
-    layers: tuple[int, ...] = getattr(published, MODELS[model].layers)
-    return layers
-
-
-def _settings(published: Published, model: str) -> train.Settings:
-    return published.settings(MODELS[model].inference)
 
 
 def _short(values: Any) -> list[float]:
@@ -419,7 +405,7 @@ def _draw_table(panel: Axes, run: Mapping[str, Any], what: str) -> None:
         panel.yaxis.set_major_formatter("{x:g}")
         panel.yaxis.set_minor_formatter(NullFormatter())
     rows = sum(record["rows"] for record in records)
-    title = f"{table}: {_count(len(records), 'fold')}, {rows} rows"
+    title = f"{table}: {counted(len(records), 'fold')}, {rows} rows"
     panel.set_title(title, fontsize=9)
     panel.tick_params(labelsize=7, which="both")
     panel.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -431,7 +417,3 @@ def _mark(x: list[int], y: list[float], colour: str, label: str = "") -> Line2D:
         x, y, color=colour, marker="o", markersize=5, markerfacecolor="none", linestyle="none",
         label=label,
     )  # fmt: skip
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

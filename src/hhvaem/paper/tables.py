@@ -4,6 +4,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -31,8 +32,8 @@ from hhvaem.posterior import How, Tuned
 T = TypeVar("T")
 
 SEED = 0
-# Rows of a call that looks at test rows, of each fold.
-ROWS, ROWS_ON_ACCELERATOR = 64, 512
+# Rows of a call that looks at test rows, of each fold: with all folds and draws enough for a GPU.
+ROWS = 64
 # Test rows of each fold whose probability is estimated.
 ANNEALED_ROWS = 32
 # The tables whose target has weights of classes in the published scores.
@@ -50,6 +51,8 @@ class Kind(NamedTuple):
     layers: Literal["one_layer", "two_layers", "three_layers"]
     inference: Literal["gaussian", "importance", "hmc"]
     changes: Mapping[str, Any] = MappingProxyType({})
+    # The fold whose test rows it is tested on; None for its own.
+    tested: int | None = None
 
 
 MODELS = {
@@ -59,7 +62,8 @@ MODELS = {
     "HMC-VAEM": Kind("one_layer", "hmc"),
     "HH-VAEM": Kind("two_layers", "hmc"),
 }
-# What the parts are worth; the published code decays the weights of the models without chains only.
+# What the parts are worth. The published code decays the weights of the models without chains only,
+# and tests a model that it has read from a file on the rows of the first fold, whatever its own is.
 ABLATIONS = {
     "HH-VAEM without inflation": Kind("two_layers", "hmc", {"inflation_rate": 0.0}),
     "HH-VAEM with one step size": Kind("two_layers", "hmc", {"one_step_size": True}),
@@ -67,6 +71,7 @@ ABLATIONS = {
     "HH-VAEM with weight decay": Kind("two_layers", "hmc", {"weight_decay": 0.01}),
     "VAEM with weight decay": Kind("one_layer", "gaussian", {"weight_decay": 0.01}),
     "H-VAEM with weight decay": Kind("two_layers", "gaussian", {"weight_decay": 0.01}),
+    "HH-VAEM tested on the first fold": Kind("two_layers", "hmc", tested=0),
 }
 # Two other ways to draw from a model that was trained with chains, on the same weights.
 BY_ENCODER, BY_DEFAULT = " by the encoder", " by the default sampler"
@@ -77,7 +82,6 @@ class Prepared:
     """Some folds of a table, and their column models: the same for all models."""
 
     table: str
-    as_published: bool
     published: Published
     numbers: tuple[int, ...]
     folds: tuple[Fold, ...]
@@ -98,15 +102,43 @@ def prepare(
     columns = stage_one(folds, published, keys=fold_keys(numbers, 0))
     np.asarray(columns[0].decoders.layers[-1].bias)  # until they are trained
     seconds = time.monotonic() - started
-    return Prepared(
-        dataset.name,
-        dataset.as_published,
-        published,
-        tuple(numbers),
-        folds,
-        columns,
-        seconds,
-    )
+    return Prepared(dataset.name, published, tuple(numbers), folds, columns, seconds)
+
+
+def configured(published: Published, model: str) -> tuple[tuple[int, ...], train.Settings]:
+    """Give the layers of one of `MODELS` or `ABLATIONS`, and how it is trained."""
+    kind = (MODELS | ABLATIONS)[model]
+    settings = dataclasses.replace(published.settings(kind.inference), **kind.changes)
+    return getattr(published, kind.layers), settings
+
+
+def untrained(
+    prepared: Prepared, layers: tuple[int, ...], settings: train.Settings
+) -> tuple[train.State, train.Data]:
+    """Start a model of each fold, and give them with the rows that they are to be trained on."""
+    keys = fold_keys(prepared.numbers, 1)
+    states = train.untrained(prepared.columns, layers, settings, keys=keys)
+    return states, train.gather([fold.train for fold in prepared.folds])
+
+
+def identity(
+    table: str, model: str, published: Published, *, as_published: bool, draws: int
+) -> dict[str, Any]:
+    """Give what two runs must share for their folds to stand beside each other.
+
+    Baselines have no settings, and draws of their own number.
+    """
+    about = {"table": table, "as_published": as_published, "model": model}
+    if model in BASELINES:
+        return about | {"seed": SEED, "draws": CASES}
+    layers, settings = configured(published, model)
+    return about | {
+        "layers": list(layers),
+        "settings": dataclasses.asdict(settings),
+        "marginal_steps": published.marginal_steps,
+        "seed": SEED,
+        "draws": draws,
+    }
 
 
 def run(
@@ -132,20 +164,20 @@ def run(
         Draws of the latents of a test row.
     say, tell
         Told when memory is short, and now and then how far training is.
+
+    Returns
+    -------
+    dict
+        What goes into the model's file beside its `identity`.
     """
-    kind, published = (MODELS | ABLATIONS)[model], prepared.published
-    settings = dataclasses.replace(published.settings(kind.inference), **kind.changes)
-    layers = getattr(published, kind.layers)
-    data = train.gather([fold.train for fold in prepared.folds])
+    layers, settings = configured(prepared.published, model)
     started = time.monotonic()
-    states = train.untrained(
-        prepared.columns, layers, settings, keys=fold_keys(prepared.numbers, 1)
-    )
+    states, data = untrained(prepared, layers, settings)
     states, history = train.train(states, data, settings, progress=tell)
     train_seconds = time.monotonic() - started
     started = time.monotonic()
     tuned = posterior.tune(states.model, data, fold_keys(prepared.numbers, 3))
-    scores = _tested(prepared, states, tuned, draws, say, by_chains=kind.inference == "hmc")
+    scores = _tested(prepared, states, tuned, draws, say, by_chains=settings.inference == "hmc")
     test_seconds = time.monotonic() - started
     folds = len(prepared.folds)
     seconds = (prepared.seconds + train_seconds) / folds
@@ -159,14 +191,6 @@ def run(
         for number, each in zip(prepared.numbers, found, strict=True)
     ]
     return {
-        "table": prepared.table,
-        "as_published": prepared.as_published,
-        "model": model,
-        "layers": list(layers),
-        "settings": dataclasses.asdict(settings),
-        "marginal_steps": published.marginal_steps,
-        "seed": SEED,
-        "draws": draws,
         "folds_at_once": folds,
         "seconds": {
             "columns": round(prepared.seconds, 1),
@@ -175,7 +199,7 @@ def run(
         },
         "device": jax.devices()[0].device_kind,
         "versions": versions(),
-        "loss": [round(float(x), 4) for x in history.loss[:, -100:].mean(1)],
+        "loss": [round(float(x), 4) for x in history.recent_loss],
         "records": records,
     }
 
@@ -193,6 +217,8 @@ def complete(
 ) -> None:
     """Run models and baselines on the folds of a table that the folder does not have yet.
 
+    Where memory does not allow for all folds at once, fewer are trained at once from there on.
+
     Parameters
     ----------
     table, models, folds
@@ -205,34 +231,58 @@ def complete(
         Whether to train for a few steps only.
     say, bar
         Told what is done, and asked for what is told of the progress of so many steps.
+
+    Raises
+    ------
+    InputError
+        Where a file is of another version, or was made with other settings.
     """
     published = dataclasses.replace(PUBLISHED[table], **QUICK_STEPS) if quick else PUBLISHED[table]
+    draws = QUICK_DRAWS if quick else DRAWS
     places = {model: collection.place(folder, table, model) for model in models}
+    about = {
+        model: identity(table, model, published, as_published=as_published, draws=draws)
+        for model in models
+    }
     # All files are looked at before anything is run.
-    before = {model: collection.read_run(path) for model, path in places.items()}
-    prepared = None
+    before = {model: collection.read_alike(places[model], about[model]) for model in models}
+    prepared, ready, at_once = None, None, len(folds)
     for model, path in places.items():
         wanted = folds[:SLOW_FOLDS] if model in SLOW else folds
         missing = collection.missing_folds(before[model], wanted)
-        if not missing:
-            continue
-        if model in BASELINES:
+        if missing and model in BASELINES:
             say(f"{table}: {model}")
             dataset = load(table, as_published=as_published)
-            collection.add_run(path, run_baseline(dataset, model, missing))
+            collection.add_run(path, about[model] | run_baseline(dataset, model, missing))
             continue
-        if prepared is None or list(prepared.numbers) != missing:
-            say(f"{table}: columns of {len(missing)} folds")
-            prepared = prepare(load(table, as_published=as_published), missing, published)
-        say(f"{table}: {model}")
-        draws = QUICK_DRAWS if quick else DRAWS
-        with bar(published.steps) as tell:
-            found = run(prepared, model, draws=draws, say=say, tell=tell)
-        collection.add_run(path, found)
+        while missing:
+            numbers = missing[:at_once]
+            wanted_folds = numbers, (MODELS | ABLATIONS)[model].tested
+            try:
+                if prepared is None or ready != wanted_folds:
+                    say(f"{table}: columns of {counted(len(numbers), 'fold')}")
+                    dataset = load(table, as_published=as_published)
+                    take = partial(take_fold, tested=wanted_folds[1])
+                    prepared, ready = prepare(dataset, numbers, published, take), wanted_folds
+                say(f"{table}: {model}")
+                with bar(published.steps) as tell:
+                    found = run(prepared, model, draws=draws, say=say, tell=tell)
+            except jax.errors.JaxRuntimeError as error:
+                # What is too much is let go of before less is tried.
+                prepared, at_once = None, half_of(len(numbers), "fold", error, say)
+                continue
+            collection.add_run(path, about[model] | found)
+            missing = missing[len(numbers) :]
 
 
 def run_baseline(dataset: Dataset, name: str, numbers: Sequence[int]) -> dict[str, Any]:
-    """Fill the test rows of folds of a table by a baseline, and score it as the models are."""
+    """Fill the test rows of folds of a table by a baseline, and score it as the models are.
+
+    Returns
+    -------
+    dict
+        What goes into the baseline's file beside its `identity`.
+    """
     work = plan(dataset, seed=SEED)
     records = []
     for number in numbers:
@@ -248,15 +298,7 @@ def run_baseline(dataset: Dataset, name: str, numbers: Sequence[int]) -> dict[st
                 **_finite(score_filled(fold, filled)),
             }
         )
-    return {
-        "table": dataset.name,
-        "as_published": dataset.as_published,
-        "model": name,
-        "seed": SEED,
-        "draws": CASES,
-        "versions": versions(),
-        "records": records,
-    }
+    return {"versions": versions(), "records": records}
 
 
 def _baseline_fold(name: str, fold: Fold, seed: int) -> Filled:
@@ -325,11 +367,10 @@ def _tested(
         return weigh(states.model, tuned, rows, keys)
 
     counts = [len(fold.test.mask) for fold in prepared.folds]
-    size = ROWS if jax.default_backend() == "cpu" else ROWS_ON_ACCELERATOR
-    evidence = in_parts(weighed, min(ANNEALED_ROWS, *counts), size, say)
+    evidence = in_parts(weighed, min(ANNEALED_ROWS, *counts), ROWS, say)
     scores = {}
     for way, (sampler, how) in ways.items():
-        told = in_parts(looked(sampler, how), max(counts), size, say)
+        told = in_parts(looked(sampler, how), max(counts), ROWS, say)
         scores[way] = [
             score(fold, jax.tree.map(lambda leaf, i=i, count=count: leaf[i, :count], told))
             for i, (fold, count) in enumerate(zip(prepared.folds, counts, strict=True))
@@ -354,12 +395,31 @@ def in_parts(
             parts.append(jax.tree.map(np.asarray, found))
             first += size
         except jax.errors.JaxRuntimeError as error:
-            if "RESOURCE_EXHAUSTED" not in str(error) or size == 1:
-                raise
-            size = -(-size // 2)
-            say(f"Out of memory: going on with {size} rows at once.")
+            size = half_of(size, "row", error, say)
     whole: T = jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1)[:, :rows], *parts)
     return whole
+
+
+def half_of(
+    size: int, what: str, error: jax.errors.JaxRuntimeError, say: Callable[[str], None]
+) -> int:
+    """Give half of a size that was too much for the memory, and say so; raise any other error."""
+    if "RESOURCE_EXHAUSTED" not in str(error) or size == 1:
+        raise error
+    size = -(-size // 2)
+    say(f"Out of memory: going on with {counted(size, what)} at once.")
+    return size
+
+
+def counted(number: int, what: str) -> str:
+    """Write a number of things.
+
+    Examples
+    --------
+    >>> counted(1, "fold"), counted(2, "fold")
+    ('1 fold', '2 folds')
+    """
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def some_rows(
