@@ -342,7 +342,7 @@ def train(
     lost = history.lost.any(0)
     if lost.any():
         warnings.warn(
-            f"{lost.sum()} of {len(lost)} steps of training had a loss that was not finite, "
+            f"{lost.sum()} of {lost.size} steps of training had a loss that was not finite, "
             "and changed nothing; look for extreme values in the table.",
             TableWarning,
             stacklevel=2,
