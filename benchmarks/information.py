@@ -1,12 +1,13 @@
 """How good estimates of information are where it is known, against the paper's histogram.
 
     python benchmarks/information.py
+    python benchmarks/information.py --write
 
 Draws latents of models made by hand (`tests/known_information.py`) many times over, and compares
 what `grid` and `histogram` say with the truth: root mean squared errors in nats, for a target that
 is related to a column by a line, by a square, and one of four classes; and how often each finds the
 best of ten columns, of which five are related to the target by a line and five by a square. Writes
-results/information.json.
+results/information.json and the tables of docs/ask.md; `--write` does only the latter.
 """
 
 import argparse
@@ -14,19 +15,21 @@ import json
 import platform
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
+from documents import write_block
 
 from hhvaem import __version__
 from hhvaem.acquire.information import Method
 from hhvaem.acquire.scores import Worth, settled
 
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "results" / "information.json"
+RESULTS, DOCS = ROOT / "results" / "information.json", ROOT / "docs" / "ask.md"
 REPEATS = 1000
 METHODS: tuple[Method, ...] = ("grid", "histogram")
 ERRORS_AT, BEST_AT = (100, 1000), (50, 200)
@@ -87,16 +90,50 @@ def best(repeats: int) -> dict[str, Any]:
     return content
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--repeats", type=int, default=REPEATS)
-    options = parser.parse_args()
+def tables(content: dict[str, Any]) -> str:
+    """Write how far estimates are off, and how often the best column is found."""
+    return "\n\n".join(
+        [
+            _table(
+                "nats: root mean squared error (bias)",
+                content["errors"],
+                ERRORS_AT,
+                lambda truth: f"truth {truth:.3f}",
+                lambda found: f"{found['rmse']:.3f} ({found['bias']:+.3f})",
+            ),
+            _table(
+                "best of ten columns found",
+                content["best_of_ten"],
+                BEST_AT,
+                lambda truth: f"truth {max(truth):.3f}, next {sorted(truth)[-2]:.3f}",
+                lambda found: f"{found:.1%}",
+            ),
+        ]
+    )
+
+
+def _table(
+    title: str,
+    rows: dict[str, Any],
+    at: tuple[int, ...],
+    true: Callable[[Any], str],
+    cell: Callable[[Any], str],
+) -> str:
+    columns = [f"{method}, {draws} draws" for method in METHODS for draws in at]
+    lines = ["| " + " | ".join([title, *columns]) + " |", "|" + "---|" * (len(columns) + 1)]
+    for name, found in rows.items():
+        cells = [f"{name}; {true(found['truth'])}", *(cell(found[each]) for each in columns)]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def measured(repeats: int) -> dict[str, Any]:
     sys.path.insert(0, str(ROOT / "tests"))
     started = time.perf_counter()
-    content = {
-        "repeats": options.repeats,
-        "errors": errors(options.repeats),
-        "best_of_ten": best(options.repeats),
+    return {
+        "repeats": repeats,
+        "errors": errors(repeats),
+        "best_of_ten": best(repeats),
         "seconds": time.perf_counter() - started,
         "device": jax.devices()[0].device_kind,
         "versions": {
@@ -106,7 +143,16 @@ def main() -> None:
             "python": platform.python_version(),
         },
     }
-    RESULTS.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--repeats", type=int, default=REPEATS)
+    parser.add_argument("--write", action="store_true", help="write the docs and compute nothing")
+    options = parser.parse_args()
+    if not options.write:
+        RESULTS.write_text(json.dumps(measured(options.repeats), indent=1) + "\n")
+    write_block(DOCS, "information", tables(json.loads(RESULTS.read_text())))
 
 
 if __name__ == "__main__":

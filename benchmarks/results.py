@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from documents import write_block
 
+from hhvaem.baselines import BASELINES
 from hhvaem.paper import summary
-from hhvaem.paper.baselines import BASELINES
 from hhvaem.paper.curves import CHAINED
 from hhvaem.paper.printed import MODELS, printed
 from hhvaem.paper.summary import Records

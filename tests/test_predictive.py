@@ -1,15 +1,19 @@
 """Mixtures seen through warps: against integrals, counts of draws, and what holds for any law."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from laws import CASES, ORDERED
+from scipy.special import log_ndtr
 
 from hhvaem.encoding import Encoding
 from hhvaem.gaussianise import fit_gaussianising
 from hhvaem.likelihoods import Binary, Categorical, Likelihood, Ordered
 from hhvaem.predictive import REACH, Predictive, Scales
+from hhvaem.warps import Affine
 
 RNG = np.random.default_rng(0)
 LAWS: dict[str, Ordered] = {
@@ -157,3 +161,37 @@ def test_each_column_has_its_own_part_of_a_component() -> None:
         np.testing.assert_array_equal(law.quantile(column, rows, 0.3), alone.quantile(0, rows, 0.3))
     assert np.isnan(law.quantile(0, rows, 0.5)).all()
     assert np.isnan(law.quantile(2, rows, 0.5)).all()
+
+
+@pytest.mark.parametrize("name", [name for name in LAWS if name != "ordinal"])
+@pytest.mark.parametrize("noise", NOISES)
+def test_masses_of_parts_add_up_to_one_and_are_those_of_draws(name: str, noise: str) -> None:
+    law = LAWS[name]
+    found = mixture(law, NOISES[noise])
+    values = np.unique(law.warp.value(np.linspace(-4, 4, 400)))
+    cuts = (values[1:] + values[:-1]) / 2
+    lower, upper = law.warp.support
+    # A bound may be an atom itself.
+    edges = np.concatenate([[lower - 1], cuts[:: max(cuts.size // 7, 1)], [upper + 1]])
+    # In the third row nearly all lies above.
+    masses = np.stack(
+        [
+            np.exp(found.log_mass(0, ROWS, np.full(3, low), np.full(3, high)))
+            for low, high in itertools.pairwise(edges)
+        ]
+    )
+    np.testing.assert_allclose(masses.sum(0), 1.0, atol=1e-9)
+    rng = np.random.default_rng(1)
+    scale = np.exp(found.scales.log_scale[:, 0])[:, None, None, None]
+    latent = found.components[..., :1] + scale * rng.normal(size=(2, 3, 40, 500))
+    drawn = law.warp.value(latent)
+    for (low, high), mass in zip(itertools.pairwise(edges), masses, strict=True):
+        share = ((drawn > low) & (drawn <= high)).mean((0, 2, 3))
+        np.testing.assert_allclose(share, mass, atol=0.03)
+
+
+def test_a_mass_far_out_keeps_its_digits() -> None:
+    law = Ordered(Affine(shift=0.0, scale=1.0))
+    found = predictive((law,), [(0.0,)], np.zeros((1, 2, 1, 1)))
+    logs = found.log_mass(0, np.arange(2), np.array([30.0, -31.0]), np.array([31.0, -30.0]))
+    np.testing.assert_allclose(logs, log_ndtr(-30.0), rtol=1e-9)

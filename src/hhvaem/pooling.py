@@ -1,6 +1,6 @@
 """Pool what several completed tables say into one answer: Rubin's rules."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -269,7 +269,12 @@ def pool(
 
 
 def pool_fit(
-    imputer: Any, table: Any, fit_function: Callable[[Any], Any], *, draws: int = 20
+    imputer: Any,
+    table: Any,
+    fit_function: Callable[[Any], Any],
+    *,
+    draws: int = 20,
+    shift: Mapping[Hashable, Any] | None = None,
 ) -> Pooled:
     """Complete a table many times, analyse each, and pool what comes out.
 
@@ -289,6 +294,8 @@ def pool_fit(
     draws
         How many completed tables; with several members a multiple of their number, or less than
         it, which leaves some members out.
+    shift
+        What if the holes are not like what is known: as for `Imputer.sample`.
 
     Returns
     -------
@@ -330,7 +337,7 @@ def pool_fit(
             f"draws={draws} is no multiple of the {members} members of the imputer, so that some "
             f"would count more than others; use {below} or {below + members}."
         )
-    completed = imputer.sample(table, draws=draws)
+    completed = imputer.sample(table, draws=draws, **({} if shift is None else {"shift": shift}))
     fits = [read_fit(i, fit_function(one)) for i, one in enumerate(completed)]
     if len(fits) != draws:
         raise InputError(

@@ -10,12 +10,12 @@ from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.special import ndtr, ndtri
+from scipy.special import log_ndtr, logsumexp, ndtr, ndtri
 
 from hhvaem.encoding import Encoding
 from hhvaem.likelihoods import Likelihood, Ordered
 from hhvaem.marginals import input_widths
-from hhvaem.warps import EDGE, Levels, Rounded, Warp
+from hhvaem.warps import EDGE, Levels, Warp
 
 # Locations for which means are tabulated, and how fine: as the noise is, but not below this.
 REACH, FINEST = 12.0, 0.005
@@ -158,6 +158,22 @@ class Predictive:
             high = edges[np.searchsorted(atoms, values, side="right")]
         return self._below(column, location, low), self._below(column, location, high)
 
+    def log_mass(
+        self, column: int, rows: Int[np.ndarray, " rows"], low: Values, high: Values
+    ) -> Values:
+        """Give the log probability of a number between two values, of which none is an atom."""
+        location, warp = self._locations(column, rows), self._warp(column)
+        scale = np.exp(self.scales.log_scale[:, column])[:, None, None]
+        start, end = ((warp.cut(x)[None, :, None] - location) / scale for x in (low, high))
+        # Mirrored to the left, where log_ndtr does not round to 0.
+        flip = start + end > 0
+        start, end = np.where(flip, -end, start), np.where(flip, -start, end)
+        upper = log_ndtr(end)
+        with np.errstate(divide="ignore"):
+            each = upper + np.log(-np.expm1(np.minimum(log_ndtr(start) - upper, 0.0)))
+        components = each.shape[0] * each.shape[2]
+        return logsumexp(each, axis=(0, 2)) - np.log(components)
+
     def _below(
         self, column: int, location: Float[np.ndarray, "models rows components"], edge: Values
     ) -> Values:
@@ -198,6 +214,5 @@ def edges_of(warp: Warp) -> Float[np.ndarray, " edges"]:
         return warp.edges
     assert warp.atoms is not None
     # What lies between two atoms shows as the nearer one.
-    smooth = warp.smooth if isinstance(warp, Rounded) else warp
-    cuts = smooth.cut((warp.atoms[1:] + warp.atoms[:-1]) / 2)
+    cuts = warp.cut((warp.atoms[1:] + warp.atoms[:-1]) / 2)
     return np.concatenate([[-EDGE], cuts, [EDGE]])

@@ -1,17 +1,15 @@
 """A demonstration as a page: one HTML file with everything in it."""
 
 import html
-import io
-from collections.abc import Iterable
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
 
 from hhvaem.demonstration import LEVEL, TARGET, Demonstration, on_coverage, on_errors
-from hhvaem.schema import LEVELLED, Schema
+from hhvaem.pages import as_svg, facts, schema_table, whole_page
+from hhvaem.schema import LEVELLED
 
 INSIDE, OUTSIDE, TRUTH = "#1f6fb2", "#c8452f", "#333333"
 ROWS = 8
@@ -20,40 +18,6 @@ FEW_COUNTS = 8
 # Positive numbers that reach farther than this, the most over the least, get axes of logarithms.
 WIDE = 20
 DAY = 864e8  # in microseconds
-
-STYLE = """
-:root { color-scheme: light dark; --ink: #1c2530; --soft: #5b6673; --line: #d8dde4;
-  --paper: #ffffff; --fill: #dcebf8; --bar: #1f6fb2; --known: #e4e8ee; --hole: #1f6fb2;
-  --test: #e0934a; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6eaf0; --soft: #9aa6b3; --line: #3a444f;
-  --paper: #151a20; --fill: #1d3c57; --bar: #4d9be0; --known: #2a323b; --hole: #4d9be0; } }
-body { margin: 0 auto; max-width: 62rem; padding: 2rem 1.25rem 4rem; background: var(--paper);
-  color: var(--ink); font: 16px/1.55 system-ui, sans-serif; }
-h1 { font-size: 1.7rem; margin: 0 0 .25rem; } h2 { font-size: 1.2rem; margin: 2.5rem 0 .5rem; }
-p { max-width: 44rem; } .soft { color: var(--soft); } small { color: var(--soft); }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .87rem; font-variant-numeric: tabular-nums; }
-th, td { text-align: left; padding: .3rem .7rem .3rem 0; border-bottom: 1px solid var(--line); }
-th { font-weight: 600; vertical-align: bottom; }
-.scroll th, .scroll td { white-space: nowrap; padding: .3rem .5rem; }
-td.filled { background: var(--fill); font-weight: 600; }
-td.number, th.number { text-align: right; }
-.comparison { width: 100%; max-width: 44rem; } .comparison td:last-child { width: 40%; padding: 0; }
-.bar { display: block; height: .55rem; margin: .15rem 0; background: var(--bar);
-  border-radius: 2px; } .bar.mean { background: var(--line); }
-.strips { display: grid; grid-template-columns: max-content 1fr; gap: 2px .7rem;
-  align-items: center; font-size: .8rem; margin: 1rem 0; }
-.strips svg { width: 100%; height: 1.1rem; display: block; background: var(--known); }
-.hole { fill: var(--hole); } .test { fill: var(--test); }
-.panels { display: grid; grid-template-columns: repeat(auto-fill, minmax(13rem, 1fr));
-  gap: .75rem; }
-figure { margin: 0; background: #ffffff; border: 1px solid var(--line); border-radius: 6px;
-  padding: .4rem; } figure svg { width: 100%; height: auto; display: block; }
-dl { display: grid; grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr)); gap: 1rem 2rem;
-  margin: 1.25rem 0; } dl div { display: flex; flex-direction: column-reverse;
-  justify-content: flex-end; }
-dt { color: var(--soft); font-size: .85rem; line-height: 1.3; } dd { margin: 0; font-size: 1.5rem; }
-"""
 
 
 def page(found: Demonstration) -> str:
@@ -66,7 +30,7 @@ def page(found: Demonstration) -> str:
         f'<p class="soft">A made-up clinic: {len(found.table)} patients, '
         f"{found.table.num_columns} columns. Made by <code>hhvaem demo</code> in "
         f"{found.seconds:.0f} seconds.</p>",
-        _facts(
+        facts(
             [
                 ("cells missing", f"{holes:.0%}"),
                 ("hidden on top, to compare with", f"{found.hidden.sum()}"),
@@ -82,7 +46,7 @@ def page(found: Demonstration) -> str:
         "are missing, and orange ones were known and hidden, to see how well they are filled.</p>",
         _holes(found),
         "<h2>What each column was taken for</h2>",
-        _columns(found.schema),
+        schema_table(found.schema),
         "<h2>Before and after</h2>",
         "<p>Numbers are filled with their predictive mean, levels with the most probable one. "
         "What was known stays as it was, to the bit.</p>",
@@ -104,30 +68,7 @@ def page(found: Demonstration) -> str:
         f"{guess.coverage:.0%} lie inside their {LEVEL:.0%} interval, which is {guess.width:.0f} "
         "wide on average.</p>",
     ]
-    body = "\n".join(parts)
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>hhvaem: a table with holes, filled</title><style>{STYLE}</style></head>"
-        f"<body>\n{body}\n</body></html>\n"
-    )
-
-
-def _facts(facts: Iterable[tuple[str, str]]) -> str:
-    items = (f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts)
-    return f"<dl>{''.join(items)}</dl>"
-
-
-def _columns(schema: Schema) -> str:
-    rows = [("column", "kind", "holes are", "values", "note"), *schema.rows()]
-    # What no column has is not worth a heading.
-    parts = [part for part in zip(*rows, strict=True) if any(part[1:])]
-    head, *body = (
-        "".join(f"<{cell}>{html.escape(text)}</{cell}>" for text in row)
-        for cell, row in zip(["th", *["td"] * len(schema)], zip(*parts, strict=True), strict=True)
-    )
-    lines = "".join(f"<tr>{row}</tr>" for row in body)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
+    return whole_page("a table with holes, filled", parts)
 
 
 def _holes(found: Demonstration) -> str:
@@ -149,16 +90,8 @@ def _holes(found: Demonstration) -> str:
 def _intervals(found: Demonstration) -> str:
     """Draw a figure for each column of numbers, as many side by side as fit."""
     numbers = [j for j, c in enumerate(found.schema.modelled) if c.kind not in LEVELLED]
-    figures = "".join(_figure(interval_figure(found, j)) for j in numbers)
+    figures = "".join(as_svg(interval_figure(found, j)) for j in numbers)
     return f'<div class="panels">{figures}</div>'
-
-
-def _figure(figure: Figure) -> str:
-    text = io.StringIO()
-    # Ids by a fixed salt: the same demonstration makes the same page.
-    with mpl.rc_context({"svg.hashsalt": "hhvaem"}):
-        figure.savefig(text, format="svg", metadata={"Date": None})
-    return f"<figure>{text.getvalue()[text.getvalue().index('<svg') :]}</figure>"
 
 
 def interval_figure(found: Demonstration, column: int) -> Figure:

@@ -166,6 +166,10 @@ class Rounded(Warp):
     def farthest(self) -> float:
         return self.smooth.farthest
 
+    def cut(self, x: Array) -> Array:
+        ends = self.smooth.cut(x)
+        return np.where(x <= self.lower, -EDGE, np.where(x >= self.upper, EDGE, ends))
+
     def latent(self, x: Array) -> Array:
         if not self.central:
             return self.smooth.latent(x)

@@ -2,12 +2,15 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from commands import hhvaem, refused
 
-from hhvaem.paper.saia import LINES
+from hhvaem.paper.asking import identities
+from hhvaem.paper.records import versions
+from hhvaem.paper.saia import CURVES, LINES
 
 
 @pytest.mark.parametrize(
@@ -29,6 +32,85 @@ def test_a_folder_in_the_place_of_a_figure_is_refused_before_the_work(tmp_path: 
     (tmp_path / "saia-seconds.png").mkdir()
     said = refused("paper", "saia", "--data", "wine", "--out", tmp_path)
     assert "saia-seconds.png" in said
+
+
+def a_run(*, most: int = 500, **changes: Any) -> dict[str, Any]:
+    """Make a file of wine with one fold, of which there are a few numbers."""
+    line = {what: [1.0, 0.5] for what in CURVES}
+    record = {"table": "wine", "fold": 0, "rows": 18, "lines": dict.fromkeys(LINES, line)}
+    return {
+        **identities(rows=most, quick=False)["wine"],
+        "columns": ["a"], "measure": "error rate", "versions": versions(),
+        "records": [record | changes],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", "is no run of a model on a table; move it away, or name another folder."),
+        (b"\xff", "is no run of a model"),
+        (b"[" * 200_000, "is no run of a model"),
+        (b"[]", "is no run of a model"),
+        (a_run() | {"columns": None}, "is no run of a model"),
+        (a_run() | {"measure": "rmse"}, "is no run of a model"),
+        (a_run() | {"records": []}, "is no run of a model"),
+        (a_run(rows=None), "is no run of a model"),
+        (a_run(lines=None), "is no run of a model"),
+        (a_run(lines={"VAEM, gaussian": {}}), "is no run of a model"),
+        (a_run(lines=dict.fromkeys(LINES, dict.fromkeys(CURVES, "ab"))), "is no run of a model"),
+        (a_run() | {"table": None}, "was made with table=None, and this run has 'wine';"),
+        (a_run(most=100), "was made with settings.rows=100, and this run has 500;"),
+        (a_run() | {"seed": 1}, "was made with seed=1, and this run has 0;"),
+        (a_run() | {"versions": {"hhvaem": "0.0.1"}}, "was made by version 0.0.1 and this is"),
+    ],
+)
+@pytest.mark.parametrize("asked", ["yacht,wine", "yacht"])
+def test_all_that_would_be_gathered_is_looked_at_before_anything_is_run(
+    tmp_path: Path, asked: str, content: Any, expected: str
+) -> None:
+    path, gathered = tmp_path / "saia" / "wine.json", tmp_path / "saia.json"
+    path.parent.mkdir()
+    there = content if isinstance(content, bytes) else json.dumps(content).encode()
+    path.write_bytes(there)
+    gathered.write_text("old")
+    sentence = refused("paper", "saia", "--data", asked, "--splits", "1", "--out", tmp_path)
+    assert sentence.startswith(f"{path} {expected}")
+    assert (path.read_bytes(), gathered.read_text()) == (there, "old")
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_what_is_whole_is_gathered_and_drawn(tmp_path: Path) -> None:
+    (tmp_path / "saia").mkdir()
+    (tmp_path / "saia" / "wine.json").write_text(json.dumps(a_run()))
+    done = hhvaem("paper", "saia", "--data", "wine", "--splits", "1", "--out", tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads((tmp_path / "saia.json").read_text()) == {"tables": [a_run()]}
+
+
+@pytest.mark.parametrize(
+    ("results", "expected"),
+    [
+        ("saia.png", "is in the place of a figure; name another with --results."),
+        ("saia-seconds.png/a.json", "is in the place of a figure; name another with --results."),
+        ("saia/wine.json", "is in {out}/saia, where runs have their files; name another with"),
+        ("saia", "is in {out}/saia, where runs have their files; name another with"),
+        ("folder", "is a folder; name a file with --results."),
+        ("tables/wine-VAEM.json", "has results of another command, which would be lost; name"),
+    ],
+)
+def test_numbers_do_not_take_the_place_of_something_else(
+    tmp_path: Path, results: str, expected: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    run = tmp_path / "tables" / "wine-VAEM.json"
+    run.parent.mkdir()
+    run.write_text('{"records": []}')
+    path = tmp_path / results
+    sentence = refused("paper", "saia", "--data", "wine", "--out", tmp_path, "--results", path)
+    assert sentence.startswith(f"{path} {expected.format(out=tmp_path)}")
+    assert run.read_text() == '{"records": []}'
+    assert not list(tmp_path.glob("saia*.png"))
 
 
 @pytest.mark.slow

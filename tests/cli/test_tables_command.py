@@ -25,7 +25,9 @@ def a_run(*folds: int, **changes: Any) -> dict[str, Any]:
     return {
         "table": "wine", "model": "VAEM", "layers": [10], "settings": {"steps": 5},
         "marginal_steps": 3, "seed": 0, "draws": 100, "versions": {"hhvaem": __version__},
-        "records": [{"table": "wine", "model": "VAEM", "fold": fold} for fold in folds],
+        "records": [
+            {"table": "wine", "model": "VAEM", "fold": fold, "device": "cpu"} for fold in folds
+        ],
         **changes,
     }  # fmt: skip
 
@@ -39,7 +41,8 @@ def test_folds_are_added_to_those_that_are_there(tmp_path: Path) -> None:
     add_run(path, a_run(1, 3))
     run = read_run(path)
     assert [record["fold"] for record in run["records"]] == [0, 1, 2, 3]
-    assert gather_runs(tmp_path, ["bank", "wine"], ["VAEM", "HH-VAEM"]) == run["records"]
+    abouts = [identity(table=table) for table in ("bank", "wine")]
+    assert gather_runs(tmp_path, abouts) == run["records"]
 
 
 @pytest.mark.parametrize(
@@ -76,13 +79,81 @@ def identity(**changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "content", ["", "[]", "{}", "null", '{"records": 3, "versions": {"hhvaem": "1"}}', "\xff"]
-)
+    "content",
+    [
+        "", "[]", "{}", "null", "\xff", "[" * 200_000,
+        '{"records": 3, "versions": {"hhvaem": "1"}}',
+        '{"records": [{"fold": "first"}], "versions": {"hhvaem": "1"}}',
+    ],
+)  # fmt: skip
 def test_what_is_no_run_is_named(tmp_path: Path, content: str) -> None:
     path = place(tmp_path, "wine", "VAEM")
     path.write_bytes(content.encode("latin-1"))
     with pytest.raises(InputError, match=r"wine-VAEM\.json is no run of a model"):
         read_run(path)
+
+
+@pytest.mark.parametrize(
+    "change", [{"table": None}, {"table": "bank"}, {"device": 3}, {"crps": "low"}, {"crps": [1]}]
+)
+def test_a_record_that_is_none_is_not_gathered(tmp_path: Path, change: dict[str, Any]) -> None:
+    run = a_run(0, 1)
+    run["records"][1] |= change
+    add_run(place(tmp_path, "wine", "VAEM"), run)
+    with pytest.raises(InputError, match=r"wine-VAEM\.json is no run of a model"):
+        gather_runs(tmp_path, [identity()])
+
+
+def a_baseline(table: str, **changes: Any) -> dict[str, Any]:
+    """Make the file of a baseline, with one fold."""
+    record = {"table": table, "model": "mean", "fold": 0, "device": "cpu"}
+    return {
+        "table": table, "model": "mean", "as_published": True, "seed": 0, "draws": 100,
+        "versions": {"hhvaem": __version__}, "records": [record], **changes,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("asked", ["wine,yacht", "wine"])
+@pytest.mark.parametrize(
+    ("there", "expected"),
+    [
+        (a_baseline("yacht", as_published=False), "was made with as_published=False, and this"),
+        (a_baseline("yacht", seed=1), "was made with seed=1, and this run has 0;"),
+        (a_baseline("yacht", versions={"hhvaem": "0.0.1"}), "was made by version 0.0.1 and"),
+        (a_baseline("yacht", records=[{"fold": 0}]), "is no run of a model on a table; move it"),
+        (["a list"], "is no run of a model on a table; move it away, or name another folder."),
+    ],
+)
+def test_all_that_would_be_gathered_is_looked_at_before_anything_is_run(
+    tmp_path: Path, asked: str, there: Any, expected: str
+) -> None:
+    """Also what is the second to be run, and what is not to be run at all."""
+    path, gathered = place(tmp_path / "tables", "yacht", "mean"), tmp_path / "tables.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(there))
+    gathered.write_text('{"records": []}')
+    sentence = refused(
+        "paper", "tables", "--data", asked, "--models", "none", "--baselines", "mean",
+        "--splits", "1", "--out", tmp_path,
+    )  # fmt: skip
+    assert sentence.startswith(f"{path} {expected}")
+    assert list(path.parent.iterdir()) == [path]
+    assert json.loads(path.read_text()) == there
+    assert gathered.read_text() == '{"records": []}'
+
+
+def test_what_is_in_the_place_of_the_records_is_not_lost(tmp_path: Path) -> None:
+    command = ("paper", "tables", "--data", "wine", "--out")
+    gathered = tmp_path / "tables.json"
+    gathered.write_text('{"models": {}}')
+    assert refused(*command, tmp_path) == (
+        f"{gathered} has results of another command, which would be lost; name another with --out."
+    )
+    assert gathered.read_text() == '{"models": {}}'
+    (tmp_path / "new" / "tables.json").mkdir(parents=True)
+    assert refused(*command, tmp_path / "new") == (
+        f"{tmp_path}/new/tables.json is a folder; name another folder with --out."
+    )
 
 
 def test_another_version_is_refused_before_the_work(tmp_path: Path) -> None:

@@ -38,6 +38,19 @@ def test_results_that_cannot_be_written_leave_the_old_ones(
     assert os.listdir(tmp_path) == ["toys.json"]
 
 
+def test_numbers_do_not_take_the_place_of_something_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(toys, "experiment", None)
+    other = tmp_path / "reparam.json"
+    other.write_text('{"variants": {}}')
+    with pytest.raises(InputError, match=r"reparam\.json has results of another command, which"):
+        invoke("--out", str(tmp_path), "--results", str(other))
+    assert other.read_text() == '{"variants": {}}'
+    with pytest.raises(InputError, match=r"illustration\.png is in the place of a figure"):
+        invoke("--out", str(tmp_path), "--results", str(tmp_path / "illustration.png"))
+
+
 def test_a_device_is_refused_before_the_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

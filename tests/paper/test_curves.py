@@ -16,11 +16,11 @@ from commands import hhvaem, interrupted, refused
 from hhvaem import train
 from hhvaem.datasets import Dataset, load
 from hhvaem.datasets.work import plan
-from hhvaem.paper import curves
+from hhvaem.paper import curves, third_stage
 from hhvaem.paper.evaluation import class_weights, look
 from hhvaem.paper.folds import PUBLISHED, take_fold
-from hhvaem.paper.records import to_json
-from hhvaem.paper.tables import Prepared
+from hhvaem.paper.records import to_json, versions
+from hhvaem.paper.tables import QUICK_STEPS, SEED, Prepared
 from hhvaem.posterior import How
 
 SHORT = dataclasses.replace(
@@ -41,7 +41,7 @@ def numbered(rows: int = 120) -> Dataset:
 
 @pytest.fixture(scope="module")
 def prepared() -> Prepared:
-    return curves.prepare(numbered(), [0, 3], SHORT)
+    return third_stage.prepare(numbered(), [0, 3], SHORT)
 
 
 @pytest.fixture(scope="module")
@@ -64,15 +64,15 @@ def start(prepared: Prepared, settings: train.Settings) -> train.State:
 def pieces(
     start: train.State, data: train.Data, settings: train.Settings
 ) -> list[tuple[train.State, train.History]]:
-    return list(curves.in_pieces(start, data, settings))
+    return list(third_stage.in_pieces(start, data, settings))
 
 
 @pytest.mark.parametrize("number", [0, 4, 9])
 def test_no_row_is_trained_on_and_looked_at_and_none_is_a_test_row(number: int) -> None:
     dataset = numbered()
-    work = plan(dataset, seed=curves.SEED)
+    work = plan(dataset, seed=SEED)
     whole = take_fold(dataset, work, number)
-    fold = curves.held_back(whole, number)
+    fold = third_stage.held_back(whole, number)
     trained, looked = (np.rint(120 * part[:, 0]) for part in (fold.inputs.values, fold.truth))
     assert not set(trained) & set(looked)
     assert set(trained) | set(looked) == set(work.train_rows(number))
@@ -92,14 +92,14 @@ def test_no_row_is_trained_on_and_looked_at_and_none_is_a_test_row(number: int) 
 def test_test_rows_make_no_difference() -> None:
     """A fold whose test rows are wiped out gives the same, to the last bit."""
     dataset = load("wine", as_published=True)
-    fold = take_fold(dataset, plan(dataset, seed=curves.SEED), 2)
+    fold = take_fold(dataset, plan(dataset, seed=SEED), 2)
     wiped = dataclasses.replace(
         fold,
         test=jax.tree.map(jnp.zeros_like, fold.test),
         truth=np.full_like(fold.truth, np.nan),
         target_truth=np.full_like(fold.target_truth, np.nan),
     )
-    one, other = curves.held_back(fold, 2), curves.held_back(wiped, 2)
+    one, other = third_stage.held_back(fold, 2), third_stage.held_back(wiped, 2)
     assert eqx.tree_equal((one.train, one.test), (other.train, other.test))
     np.testing.assert_array_equal(one.truth, other.truth)
     np.testing.assert_array_equal(one.inputs.values, other.inputs.values)
@@ -107,8 +107,8 @@ def test_test_rows_make_no_difference() -> None:
 
 def test_half_of_the_cells_and_all_targets_are_hidden() -> None:
     dataset = numbered(4000)
-    work = plan(dataset, seed=curves.SEED)
-    first, second = (curves.held_back(take_fold(dataset, work, i), i).test for i in (0, 1))
+    work = plan(dataset, seed=SEED)
+    first, second = (third_stage.held_back(take_fold(dataset, work, i), i).test for i in (0, 1))
     shown = np.asarray(first.mask)
     np.testing.assert_allclose(shown.mean(0), 0.5, atol=0.1)  # 360 rows: four standard errors
     assert not np.asarray(first.target_mask).any()
@@ -118,7 +118,7 @@ def test_half_of_the_cells_and_all_targets_are_hidden() -> None:
 @pytest.mark.parametrize("table", PUBLISHED)
 def test_about_twenty_pieces_each_of_whole_updates_of_the_inflation(table: str) -> None:
     settings = PUBLISHED[table].settings()
-    ends = np.array(curves.ends(settings))
+    ends = np.array(third_stage.ends(settings))
     assert (ends[0], ends[-1]) == (settings.second_stage, settings.steps)
     lengths = np.diff(ends)
     assert 18 <= len(lengths) <= 20
@@ -155,19 +155,19 @@ def test_the_first_encoder_score_is_that_of_the_model_after_the_second_stage(
     prepared: Prepared,
     pieces: list[tuple[train.State, train.History]],
 ) -> None:
-    found = curves.measure(prepared, pieces[0][0], DRAWS, print)
+    found = third_stage.measure(prepared, pieces[0][0], DRAWS, print)
     after, _ = train.train(start, data, settings, until=settings.second_stage)
     for i, (number, fold) in enumerate(zip(prepared.numbers, prepared.folds, strict=True)):
         # Alone, by keys made one by one, and in plain means.
         alone = train.stack([train.unstack(after, i)])
-        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(curves.SEED), 2), number)
+        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(SEED), 2), number)
         keys = jnp.stack([jax.random.fold_in(key, j) for j in range(len(fold.test.mask))])
         weights = class_weights(fold, weighted_target=False)
         rows: Any = jax.tree.map(lambda leaf: leaf[None], (fold.test, weights, keys))
         told = look(alone.model, alone.sampler, *rows, How("encoder", chains=DRAWS, kept=1))
         hidden = ~np.asarray(fold.test.mask)
         log_score, missing = -np.asarray(told.log_cells)[0][hidden], np.asarray(told.missing)[0]
-        scores = {name: found["encoder"][name][i] for name in curves.SCORES}
+        scores = {name: found["encoder"][name][i] for name in third_stage.SCORES}
         assert scores["log_score_cell"] == pytest.approx(log_score.mean(), rel=1e-4)
         assert scores["paper_nll_missing"] == pytest.approx(missing[hidden.any(1)].mean(), rel=1e-4)
     assert found["chains"]["log_score_cell"] != found["encoder"]["log_score_cell"]
@@ -262,6 +262,95 @@ def test_names_that_cannot_be_followed(
     assert not (tmp_path / "new").exists()
 
 
+def of_wine(**changes: Any) -> dict[str, Any]:
+    """Make a file of the quick command, whose numbers are made up."""
+    found = {}
+    for model, layers in (("HMC-VAEM", 1), ("HH-VAEM", 2)):
+        published = dataclasses.replace(PUBLISHED["wine"], **QUICK_STEPS)
+        scores = dict.fromkeys(third_stage.SCORES, [[0.9, 0.8]] * 2)
+        found[model] = {
+            **third_stage.model_identity(published, model),
+            "step": [0, 40], "acceptance": [[0.9]] * 2, "chains": scores, "encoder": scores,
+            "step_sizes": [[[0.1, 0.2, 0.3]] * 2] * 2, "inflation": [[[1.0] * layers] * 2] * 2,
+        }  # fmt: skip
+    return {
+        "table": "wine", "folds": [0, 1], "seed": SEED, "draws": curves.DRAWS,
+        "marginal_steps": QUICK_STEPS["marginal_steps"], "validation_rows": [16, 16],
+        "versions": versions(), "models": found, **changes,
+    }  # fmt: skip
+
+
+def test_models_that_are_in_the_file_are_not_run_again(tmp_path: Path) -> None:
+    path = tmp_path / "numbers.json"
+    path.write_text(json.dumps(of_wine()))
+    before = path.stat().st_mtime_ns
+    command = ("paper", "curves", "--data", "wine", "--quick", "--out", tmp_path)
+    done = hhvaem(*command, "--results", path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[:2] == [
+        f"wine: HMC-VAEM is in {path} already", f"wine: HH-VAEM is in {path} already"
+    ]  # fmt: skip
+    assert "columns of" not in done.stdout
+    assert path.stat().st_mtime_ns == before
+    assert (tmp_path / "curves.png").exists()
+
+
+def thin(*names: str) -> dict[str, Any]:
+    """Make a file of which something is left out."""
+    whole = of_wine()
+    inner = whole
+    for name in names[:-1]:
+        inner = inner[name]
+    del inner[names[-1]]
+    return whole
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", "is no file that `hhvaem paper curves` writes; move it away, or name another."),
+        (b"\xff", "is no file that"),
+        (b"[" * 200_000, "is no file that"),
+        (b"[]", "is no file that"),
+        (thin("versions"), "is no file that"),
+        (thin("models"), "is no file that"),
+        (thin("models", "HH-VAEM", "inflation"), "is no file that"),
+        (thin("models", "HMC-VAEM", "chains", "log_score_cell"), "is no file that"),
+        (of_wine(models={}), "is no file that"),
+        (of_wine(models={"VAEM": {}}), "is no file that"),
+        (of_wine(folds=[0]), "is no file that"),
+        (of_wine(versions={"hhvaem": "0.0.1"}), "was made by version 0.0.1 and this is"),
+        (of_wine(table="boston"), "was made with table='boston', and this run has 'wine';"),
+        (of_wine(seed=1), "was made with seed=1, and this run has 0;"),
+        (of_wine(marginal_steps=1001), "was made with marginal_steps=1001, and this run has 100;"),
+        ({"records": []}, "has results of another command, which would be lost; name another"),
+    ],
+)
+def test_another_file_in_the_place_of_the_numbers_is_refused(
+    tmp_path: Path, content: Any, expected: str
+) -> None:
+    path = tmp_path / "curves.json"
+    there = content if isinstance(content, bytes) else json.dumps(content).encode()
+    path.write_bytes(there)
+    sentence = refused("paper", "curves", "--data", "wine", "--quick", "--out", tmp_path)
+    assert sentence.startswith(f"{path} {expected}")
+    assert (path.read_bytes(), list(tmp_path.iterdir())) == (there, [path])
+
+
+def test_other_folds_or_steps_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "curves.json"
+    path.write_text(json.dumps(of_wine()))
+    command = ("paper", "curves", "--data", "wine", "--quick", "--out", tmp_path)
+    expected = f"{path} was made with folds=[0, 1], and this run has [0];"
+    assert refused(*command, "--splits", "1").startswith(expected)
+    longer = of_wine()
+    longer["models"]["HH-VAEM"]["settings"]["steps"] = 20_006
+    path.write_text(json.dumps(longer))
+    # Also where that model is not asked for: it would be drawn.
+    sentence = refused(*command, "--models", "HMC-VAEM")
+    assert sentence.startswith(f"{path} was made with settings.steps=20006, and this run has 200;")
+
+
 @pytest.mark.slow
 def test_the_quick_command(tmp_path: Path) -> None:
     """Wine, which comes with scikit-learn."""
@@ -280,7 +369,7 @@ def test_the_quick_command(tmp_path: Path) -> None:
         assert np.shape(each["inflation"]) == (2, 5, layers)
         assert (np.array(each["acceptance"]) > 0.5).all()
         for way in ("chains", "encoder"):
-            for name in curves.SCORES:
+            for name in third_stage.SCORES:
                 assert np.shape(each[way][name]) == (2, 5)
                 assert np.isfinite(each[way][name]).all()
         # Hardly trained, but chains come nearer to the posterior than the encoder by itself.
@@ -289,10 +378,18 @@ def test_the_quick_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_interrupt_leaves_what_was_there(tmp_path: Path) -> None:
-    (tmp_path / "curves.json").write_text("old")
+def test_an_interrupted_command_goes_on_where_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "curves.json"
     command = ("paper", "curves", "--data", "wine", "--quick", "--splits", "1", "--out", tmp_path)
-    status, said = interrupted(*command, when=b"HMC-VAEM")
-    assert (status, said) == (130, "Stopped: what was not finished is not written.")
-    assert [path.name for path in tmp_path.iterdir()] == ["curves.json"]
-    assert (tmp_path / "curves.json").read_text() == "old"
+    status, said = interrupted(*command, when=b"HH-VAEM")
+    left = f"the same command goes on with what is not in {path} yet."
+    assert (status, said) == (130, f"Stopped: {left}")
+    assert [each.name for each in tmp_path.iterdir()] == ["curves.json"]
+    first = json.loads(path.read_text())["models"]
+    assert list(first) == ["HMC-VAEM"]
+    done = hhvaem(*command)
+    assert done.returncode == 0
+    assert f"wine: HMC-VAEM is in {path} already" in done.stdout
+    both = json.loads(path.read_text())["models"]
+    assert list(both) == ["HMC-VAEM", "HH-VAEM"]
+    assert both["HMC-VAEM"] == first["HMC-VAEM"]

@@ -23,7 +23,7 @@ from hhvaem.marginal_vae import MarginalVAEs
 from hhvaem.model import Model, Row
 from hhvaem.networks import Dense
 from hhvaem.objectives import Sampler
-from hhvaem.paper import reparam
+from hhvaem.paper import coordinates, reparam
 from hhvaem.paper.folds import PUBLISHED
 from hhvaem.paper.records import to_json
 
@@ -77,7 +77,7 @@ def test_scores_of_a_linear_gaussian_model() -> None:
     model = eqx.tree_at(lambda m: m.decoder, some_model(5, (2,)), linear)
     mean, covariance = law.posterior(x, mask)
     draws = np.random.default_rng(3).multivariate_normal(mean, covariance, 1000)
-    score = eqx.filter_jit(reparam.imputation)
+    score = eqx.filter_jit(coordinates.imputation)
     positions = jnp.asarray(draws, jnp.float32)
     joint, paper = score(model, row_of(x, mask), positions)
 
@@ -105,10 +105,12 @@ def test_the_other_coordinates_are_the_same_density(reparameterised: bool) -> No
 
     @eqx.filter_jit
     def both(model: Model, position: jax.Array) -> tuple[jax.Array, ...]:
-        other, seen = reparam.switched(model), model.see(row)
-        there = reparam.switched_position(model.hierarchy, position)
-        back = reparam.switched_position(other.hierarchy, there)
-        jacobian = jax.jacobian(lambda p: reparam.switched_position(model.hierarchy, p))(position)
+        other, seen = coordinates.switched(model), model.see(row)
+        there = coordinates.switched_position(model.hierarchy, position)
+        back = coordinates.switched_position(other.hierarchy, there)
+        jacobian = jax.jacobian(lambda p: coordinates.switched_position(model.hierarchy, p))(
+            position
+        )
         own = model.log_joint(position, seen, with_target=False)
         switched = other.log_joint(there, seen, with_target=False)
         bottoms = model.hierarchy.bottom(position), other.hierarchy.bottom(there)
@@ -151,7 +153,7 @@ def test_chains_fail_where_the_prior_is_narrow(
     wide_and_narrow: tuple[tuple[Model, Sampler], Row],
 ) -> None:
     trained, test = wide_and_narrow
-    told = reparam.look_at_chains(trained, test, 6, 3, jax.random.key(2))
+    told = coordinates.look_at_chains(trained, test, 6, 3, jax.random.key(2))
     np.testing.assert_allclose(told.switched_acceptance[0], told.acceptance[0], rtol=1e-5)
     assert told.acceptance[1] > 0.9
     assert told.switched_acceptance[1] < 0.01
@@ -159,7 +161,7 @@ def test_chains_fail_where_the_prior_is_narrow(
     np.testing.assert_array_equal(told.divergent, 0.0)
     np.testing.assert_allclose(told.step_sizes, 0.1, rtol=1e-5)
     np.testing.assert_allclose(told.inflation, [[1.5, 2.0]] * 2, rtol=1e-5)
-    found = reparam.sweep(trained, test, 3, jax.random.key(2))
+    found = coordinates.sweep(trained, test, 3, jax.random.key(2))
     np.testing.assert_allclose(found[0, 0], found[0, 1], rtol=1e-4)
     assert (found[:, 0, 0] > 0.999).all()
     assert (np.diff(found[1, 1]) < 0.05).all()
@@ -169,7 +171,7 @@ def test_chains_fail_where_the_prior_is_narrow(
 
 def test_what_encoders_tell(wide_and_narrow: tuple[tuple[Model, Sampler], Row]) -> None:
     (models, _), test = wide_and_narrow
-    told = reparam.look_at_encoders(models, test, 6, jax.random.key(2))
+    told = coordinates.look_at_encoders(models, test, 6, jax.random.key(2))
     np.testing.assert_allclose(told.prior_scale, [[1.0] * 3, [0.001] * 3], rtol=1e-5)
     np.testing.assert_allclose(told.top_divergence, 0.5 * (1 + 4 - 1) - np.log(2), rtol=1e-5)
 
@@ -208,8 +210,8 @@ def made_up(seeds: int = 3) -> dict[str, Any]:
                 "switched_acceptance": curve(0.1 * height + 0.0 * within),
             },
             "sweep": {
-                "own": curve(np.linspace(0.9, 0, len(reparam.SWEEP))),
-                "switched": curve(np.linspace(height, 0, len(reparam.SWEEP))),
+                "own": curve(np.linspace(0.9, 0, len(coordinates.SWEEP))),
+                "switched": curve(np.linspace(height, 0, len(coordinates.SWEEP))),
             },
         }
     return {
@@ -217,7 +219,7 @@ def made_up(seeds: int = 3) -> dict[str, Any]:
         "fold": 0,
         "settings": {"steps": settings.steps, "hmc_steps": settings.hmc_steps},
         "seeds": seeds,
-        "sweep": reparam.SWEEP,
+        "sweep": coordinates.SWEEP,
         "variants": variants,
     }
 
@@ -239,7 +241,7 @@ def test_the_figure_is_drawn_from_the_file_alone(tmp_path: Path) -> None:
         imputed.get_lines()[1].get_ydata(), np.mean(ours["chains"]["joint"], 0)
     )
     np.testing.assert_allclose(scale.get_lines()[0].get_ydata(), 0.5)
-    assert tuple(sweep.get_lines()[0].get_xdata()) == reparam.SWEEP
+    assert tuple(sweep.get_lines()[0].get_xdata()) == coordinates.SWEEP
 
 
 def invoke(*arguments: str) -> Any:

@@ -14,16 +14,16 @@ import pytest
 from hhvaem.acquire.rollout import Rollout, roll_out
 from hhvaem.datasets import Dataset
 from hhvaem.errors import InputError
-from hhvaem.paper import saia
+from hhvaem.paper import asking, saia
 from hhvaem.paper.collection import add_run
 from hhvaem.paper.folds import PUBLISHED
 from hhvaem.paper.records import to_json, versions
-from hhvaem.paper.tables import prepare
+from hhvaem.paper.tables import QUICK_STEPS, prepare
 
 SHORT = dataclasses.replace(
     PUBLISHED["yacht"], marginal_steps=60, steps=300, hmc_steps=20, warm_up=20, transitions=2
 )
-SIZE = saia.Size(draws=10, bins=3, rows=9, steps=None)
+SIZE = asking.Size(draws=10, bins=3, rows=9, steps=None)
 WIDTHS = {
     "avocado": 12, "yacht": 6, "boston": 13, "energy": 8,
     "wine": 13, "naval": 14, "concrete": 8, "diabetes": 10,
@@ -50,15 +50,15 @@ def two_targets(rows: int = 120) -> Dataset:
 def test_every_fold_is_asked_about_its_own_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the models of one layer only, whose training compiles in seconds."""
     lines = {name: line for name, line in saia.LINES.items() if line.model == "VAEM"}
-    monkeypatch.setattr(saia, "LINES", lines)
+    monkeypatch.setattr(asking, "LINES", lines)
     prepared = prepare(two_targets(), [0, 3], SHORT)
     said: list[str] = []
-    run = saia.run(prepared, SIZE, say=said.append, bar=no_bar)
+    run = asking.run(prepared, SIZE, say=said.append, bar=no_bar)
     assert said == ["made up: VAEM", "made up: VAEM, gaussian", "made up: VAEM, histogram"]
     assert (run["columns"], run["targets"]) == (["b", "a", "sex"], ["y", "z"])
     assert run["measure"] == "rmse"
     assert [(record["fold"], record["rows"]) for record in run["records"]] == [(0, 9), (3, 9)]
-    models = saia.trained(prepared, "VAEM", SIZE.draws)
+    models = asking.trained(prepared, "VAEM", SIZE.draws)
     for number, fold, model, record in zip(
         prepared.numbers, prepared.folds, models, run["records"], strict=True
     ):
@@ -88,7 +88,7 @@ def test_what_is_kept_of_a_roll_out() -> None:
         "fixed", 2, ["rmse", "rmse"], [[3.0, 4.0], [0.0, 0.0123456]], [-2.0, -1.0], [0.0, 1.0],
         [0.5, 0.1], [0.25], [1.5, 2.0], -1.5, [[2], [2]],
     )  # fmt: skip
-    kept = saia.summary(told, 3)
+    kept = asking.summary(told, 3)
     # Both targets pooled; numbers with five digits that count.
     assert kept["error"] == [3.5355, 0.0087297]
     assert kept["error_area"] == 1.7721
@@ -99,17 +99,17 @@ def test_what_is_kept_of_a_roll_out() -> None:
 
 
 def test_draws_and_bins_are_the_published_ones() -> None:
-    assert saia.size_of("boston") == (200, 7, 500, None)
-    assert saia.size_of("naval", 300) == (100, 5, 300, None)
-    assert saia.size_of("yacht", quick=True) == (40, 5, 8, 2)
+    assert asking.size_of("boston") == (200, 7, 500, None)
+    assert asking.size_of("naval", 300) == (100, 5, 300, None)
+    assert asking.size_of("yacht", quick=True) == (40, 5, 8, 2)
 
 
 def a_run(table: str, folds: int, *, quick: bool = False) -> dict[str, Any]:
     """Make the file of a table."""
     published = PUBLISHED[table]
     if quick:
-        published = dataclasses.replace(published, **saia.QUICK_STEPS)
-    about = saia.identity(table, published, saia.size_of(table, quick=quick))
+        published = dataclasses.replace(published, **QUICK_STEPS)
+    about = asking.identity(table, published, asking.size_of(table, quick=quick))
     return {**about, **made_up(table, folds), "versions": versions()}
 
 
@@ -143,7 +143,7 @@ def test_what_is_there_is_not_run_again(tmp_path: Path) -> None:
     add_run(path, a_run("wine", 2))
     before = path.stat().st_mtime_ns
     said: list[str] = []
-    saia.complete("wine", range(2), tmp_path, say=said.append, bar=no_bar)
+    asking.complete("wine", range(2), tmp_path, say=said.append, bar=no_bar)
     assert (said, path.stat().st_mtime_ns) == ([], before)
 
 
@@ -161,7 +161,7 @@ def test_runs_that_differ_are_refused_before_the_work(
     add_run(saia.place(tmp_path, "wine"), a_run("wine", 2))
     said: list[str] = []
     with pytest.raises(InputError, match=rf"wine\.json was made with {expected}"):
-        saia.complete("wine", range(2), tmp_path, **options, say=said.append, bar=no_bar)
+        asking.complete("wine", range(2), tmp_path, **options, say=said.append, bar=no_bar)
     assert said == []
 
 
@@ -169,7 +169,7 @@ def test_other_versions_are_refused(tmp_path: Path) -> None:
     run = a_run("wine", 1) | {"versions": {"hhvaem": "0.0.0"}}
     saia.place(tmp_path, "wine").write_text(json.dumps(run))
     with pytest.raises(InputError, match=r"was made by version 0\.0\.0"):
-        saia.complete("wine", range(2), tmp_path, say=print, bar=no_bar)
+        asking.complete("wine", range(2), tmp_path, say=print, bar=no_bar)
 
 
 @pytest.mark.parametrize("what", saia.CURVES)

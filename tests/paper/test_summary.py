@@ -12,10 +12,10 @@ from hhvaem.errors import InputError
 from hhvaem.paper import tables
 from hhvaem.paper.folds import PUBLISHED
 from hhvaem.paper.printed import MODELS, TABLES, printed
+from hhvaem.paper.ranks import critical_difference
 from hhvaem.paper.summary import (
     RANKED,
     by_fold,
-    critical_difference,
     draw_ranks,
     draw_verdict,
     kind_table,

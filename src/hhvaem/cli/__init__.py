@@ -76,6 +76,7 @@ def application() -> "typer.Typer":
     from hhvaem.cli.ask import ask
     from hhvaem.cli.data import data
     from hhvaem.cli.demo import demo
+    from hhvaem.cli.evaluate import evaluate
     from hhvaem.cli.fit import fit
     from hhvaem.cli.impute import impute
     from hhvaem.cli.paper import paper
@@ -113,7 +114,7 @@ def application() -> "typer.Typer":
     ) -> None:
         pass
 
-    for command in (demo, schema, fit, impute, predict, ask):
+    for command in (demo, schema, fit, impute, predict, ask, evaluate):
         app.command()(command)
     app.add_typer(data, name="data")
     app.add_typer(paper, name="paper")

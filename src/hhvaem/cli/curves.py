@@ -1,6 +1,5 @@
 """`hhvaem paper curves`: validation scores and chains in the third stage of training."""
 
-import dataclasses
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,8 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from hhvaem.atomic import check_file
-from hhvaem.cli.places import Out, Results, prepare
+from hhvaem.cli.places import Out, Results, interruptible, prepare
 from hhvaem.cli.tables import QUICK_FOLDS, chosen
 from hhvaem.containers import listed
 from hhvaem.errors import InputError
@@ -34,15 +32,13 @@ def curves(
 ) -> None:
     """Follow the third stage of training on validation rows, and draw it.
 
-    The validation rows are a tenth of the training rows of each fold, left out of training.
+    The validation rows are a tenth of the training rows of each fold, left out of training. Models
+    that are in the file for the numbers already are not run again.
     """
     # Here, so that other commands start without JAX and matplotlib.
-    from hhvaem.datasets import load
     from hhvaem.paper import curves as following
     from hhvaem.paper.drawing import write_picture
     from hhvaem.paper.folds import PUBLISHED
-    from hhvaem.paper.records import write_json
-    from hhvaem.paper.tables import QUICK_STEPS
     from hhvaem.progress import training_bar
 
     names = chosen(data, tuple(PUBLISHED), "table")
@@ -52,23 +48,18 @@ def curves(
     if not kinds:
         raise InputError(f"No model with chains is named; there are {listed(following.CHAINED)}.")
     results, picture = results or out / "curves.json", out / "curves.png"
-    prepare(out, results)
-    for path in (results, picture):
-        check_file(path)
-    published, folds = PUBLISHED[names[0]], range(splits)
-    if quick:
-        published = dataclasses.replace(published, **QUICK_STEPS)
-        folds = range(min(splits, QUICK_FOLDS))
+    prepare("curves", results, out, pictures=[picture])
     console = Console()
-    found = following.experiment(
-        load(names[0], as_published=True),
-        kinds,
-        folds,
-        published,
-        say=console.print,
-        bar=partial(training_bar, console=console),
-    )
-    write_json(found, results)
+    with interruptible(lambda: f"the same command goes on with what is not in {results} yet."):
+        found = following.complete(
+            names[0],
+            kinds,
+            range(min(splits, QUICK_FOLDS) if quick else splits),
+            results,
+            quick=quick,
+            say=partial(console.print, markup=False, soft_wrap=True),
+            bar=partial(training_bar, console=console),
+        )
     write_picture(following.draw(found), picture)
     console.print("\nFrom the start to the end of the third stage, means over folds:\n")
     console.print(_changes(found))

@@ -4,11 +4,12 @@ import _thread
 import contextlib
 import errno
 import io
+import json
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Annotated, Any
@@ -29,21 +30,87 @@ Results = Annotated[
         metavar="FILE", help="File for the numbers; else one in the folder of the figures."
     ),
 ]
+# What files of the paper's commands have that those of others do not. A run has records, too.
+FOUND = {
+    "tables": "records",
+    "saia": "tables",
+    "curves": "models",
+    "toys": "toys",
+    "reparam": "variants",
+}
 
 
-def prepare(out: Path, results: Path) -> None:
-    """Make the folders before the work, which would else be lost."""
-    for folder, option in ((out, "--out"), (results.parent, "--results")):
+def prepare(
+    command: str,
+    results: Path,
+    out: Path,
+    *,
+    pictures: Collection[Path] = (),
+    runs: Path | None = None,
+    option: str = "--results",
+) -> None:
+    """Make the folders of one of the paper's commands before the work, which would else be lost.
+
+    Parameters
+    ----------
+    command
+        Its name.
+    results
+        The file for its numbers.
+    out
+        The folder for all else.
+    pictures
+        The files of its figures.
+    runs
+        The folder of its runs, where it has one.
+    option
+        What names the file for its numbers.
+
+    Raises
+    ------
+    InputError
+        Where something cannot be written, or would be lost or written over by something else.
+    """
+    if any(_is_same(place, picture) for place in _upwards(results) for picture in pictures):
+        raise InputError(f"{results} is in the place of a figure; name another with {option}.")
+    if runs and any(_is_same(place, runs) for place in _upwards(results)):
+        raise InputError(
+            f"{results} is in {runs}, where runs have their files; name another with {option}."
+        )
+    for folder, named in ((runs or out, "--out"), (results.parent, option)):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with TemporaryFile(dir=folder):
                 pass
         except OSError as error:
             raise InputError(
-                f"{folder} cannot be written to: {error.strerror}; name another with {option}."
+                f"{folder} cannot be written to: {error.strerror}; name another with {named}."
             ) from error
     if results.is_dir():
-        raise InputError(f"{results} is a folder; name a file with --results.")
+        what = "a file" if option == "--results" else "another folder"
+        raise InputError(f"{results} is a folder; name {what} with {option}.")
+    for path in (results, *pictures):
+        check_file(path)
+    _check_results(command, results, option)
+
+
+def _upwards(path: Path) -> list[Path]:
+    """Give a path and the folders that it is in."""
+    return [path, *path.absolute().parents]
+
+
+def _check_results(command: str, results: Path, option: str) -> None:
+    """Refuse to write over what another command has found."""
+    try:
+        content = json.loads(results.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return
+    others = [part for other, part in FOUND.items() if other != command]
+    if isinstance(content, dict) and any(part in content for part in others):
+        raise InputError(
+            f"{results} has results of another command, which would be lost; name another with "
+            f"{option}."
+        )
 
 
 def check_place(out: Path, option: str = "--out") -> None:

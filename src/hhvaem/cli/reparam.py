@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from hhvaem.atomic import check_file
 from hhvaem.cli.places import Out, Results, prepare
 
 if TYPE_CHECKING:
@@ -27,9 +26,7 @@ def reparam(
 ) -> None:
     """Train HH-VAEM on Boston with and without the reparameterisation, and draw what chains do."""
     results, picture = results or out / "reparam.json", out / "reparam.png"
-    prepare(out, results)
-    for path in (results, picture):
-        check_file(path)
+    prepare("reparam", results, out, pictures=[picture])
     # Here, so that other commands start without JAX and matplotlib.
     from hhvaem.paper import drawing, records
     from hhvaem.paper import reparam as variants

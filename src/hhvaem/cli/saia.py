@@ -10,7 +10,6 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from hhvaem.atomic import check_file
 from hhvaem.cli.places import Out, Results, interruptible, prepare
 from hhvaem.cli.tables import QUICK_FOLDS, chosen
 from hhvaem.containers import listed
@@ -45,20 +44,22 @@ def saia(
     What is in the folder already is not run again, so that a run that was stopped goes on.
     """
     # Here, so that other commands start without JAX and matplotlib.
-    from hhvaem.paper import saia as asking
+    from hhvaem.paper import asking
+    from hhvaem.paper import saia as lines
     from hhvaem.paper.drawing import write_picture
     from hhvaem.paper.records import write_json
     from hhvaem.progress import training_bar
 
-    names = chosen(data, QUICK if quick and data == "all" else asking.TABLES, "table")
+    names = chosen(data, QUICK if quick and data == "all" else lines.TABLES, "table")
     if not names:
-        raise InputError(f"No table is named; there are {listed(asking.TABLES)}.")
+        raise InputError(f"No table is named; there are {listed(lines.TABLES)}.")
     folds = range(min(splits, QUICK_FOLDS) if quick else splits)
     gathered, folder = results or out / "saia.json", out / "saia"
-    prepare(folder, gathered)
     pictures = {what: out / name for what, name in PICTURES.items()}
-    for path in (gathered, *pictures.values()):
-        check_file(path)
+    prepare("saia", gathered, out, pictures=pictures.values(), runs=folder)
+    abouts = asking.identities(rows=rows, quick=quick)
+    # Before the work, all that its results would stand beside.
+    lines.gather(folder, abouts)
     console = Console()
     with interruptible(lambda: f"the same command goes on with what is not in {folder} yet."):
         for name in names:
@@ -71,10 +72,10 @@ def saia(
                 say=console.print,
                 bar=partial(training_bar, console=console),
             )
-    found = asking.gather(folder)
+    found = lines.gather(folder, abouts)
     write_json(found, gathered)
     for what, path in pictures.items():
-        write_picture(asking.draw(found, what), path)
+        write_picture(lines.draw(found, what), path)
     console.print(_areas(found))
     console.print(
         "Means over folds. Area and last: RMSE of the target in its units (of two targets "
@@ -89,7 +90,7 @@ def saia(
 
 
 def _areas(found: dict[str, Any]) -> Table:
-    from hhvaem.paper import saia as asking
+    from hhvaem.paper import saia as lines
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for head in ("table", "line"):
@@ -97,15 +98,15 @@ def _areas(found: dict[str, Any]) -> Table:
     for head in ("area", "last", "likelihood", "time"):
         table.add_column(head, justify="right", no_wrap=True)
     for run in found["tables"]:
-        for line in asking.LINES:
-            error = asking.curve(run, line, "error")
+        for line in lines.LINES:
+            error = lines.curve(run, line, "error")
             table.add_row(
                 run["table"],
                 line,
                 f"{error.mean():.4g} ± {error.mean(1).std():.2g}",
                 f"{error[:, -1].mean():.4g}",
-                f"{asking.curve(run, line, 'log_likelihood').mean():.3f}",
-                f"{np.median(asking.curve(run, line, 'seconds')[:, :-1]):.3g}",
+                f"{lines.curve(run, line, 'log_likelihood').mean():.3f}",
+                f"{np.median(lines.curve(run, line, 'seconds')[:, :-1]):.3g}",
             )
         table.add_section()
     return table

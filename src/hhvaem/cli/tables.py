@@ -73,11 +73,11 @@ def tables(
     What is in the folder already is not run again, so that a run that was stopped goes on.
     """
     # Here, so that other commands start without JAX.
+    from hhvaem.baselines import BASELINES
     from hhvaem.paper import collection
-    from hhvaem.paper.baselines import BASELINES
     from hhvaem.paper.folds import PUBLISHED
     from hhvaem.paper.records import write_json
-    from hhvaem.paper.tables import ABLATIONS, MODELS, complete
+    from hhvaem.paper.tables import ABLATIONS, MODELS, complete, identities
     from hhvaem.progress import training_bar
 
     names = chosen(data, QUICK if quick and data == "all" else tuple(PUBLISHED), "table")
@@ -88,7 +88,10 @@ def tables(
     ]
     folds = range(min(splits, QUICK_FOLDS) if quick else splits)
     gathered, folder = out / "tables.json", out / "tables"
-    prepare(folder, gathered)
+    prepare("tables", gathered, out, runs=folder, option="--out")
+    abouts = identities(as_published=not own_kinds, quick=quick)
+    # Before the work, all that its results would stand beside.
+    collection.gather_runs(folder, abouts)
     console = Console()
     with interruptible(lambda: f"the same command goes on with what is not in {folder} yet."):
         for name in names:
@@ -102,7 +105,7 @@ def tables(
                 say=console.print,
                 bar=partial(training_bar, console=console),
             )
-    records = collection.gather_runs(folder, tuple(PUBLISHED), (*MODELS, *ABLATIONS, *BASELINES))
+    records = collection.gather_runs(folder, abouts)
     write_json({"records": records}, gathered)
     console.print(_means(records, names, kinds))
     console.print(

@@ -8,7 +8,6 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from hhvaem.atomic import check_file
 from hhvaem.cli.places import Out, Results, prepare
 
 
@@ -16,9 +15,7 @@ def toys(out: Out = Path("paper"), results: Results = None) -> None:
     """Train chains on the wave and the dual moon, and draw them and figure 1(b)."""
     results = results or out / "toys.json"
     pictures = out / "toys.png", out / "illustration.png"
-    prepare(out, results)
-    for path in (results, *pictures):
-        check_file(path)
+    prepare("toys", results, out, pictures=pictures)
     # Here, so that other commands start without JAX and matplotlib.
     from hhvaem.paper import drawing, illustration, records
     from hhvaem.paper import toys as chains

@@ -167,7 +167,7 @@ class Estimator(BaseEstimator):
         plan = self._plan()
         if self.snapshots is not None and self.random_state is None:
             raise InputError("With snapshots a fit needs a random_state, to be the same again.")
-        seed = _seed(self.random_state)
+        seed = seed_of(self.random_state)
         schema = replace(infer_schema(table, self.kinds), filled=goal is None)
         values, mask = encode(table, schema)
         if goal is not None:
@@ -358,7 +358,8 @@ def interval_ends(level: Any) -> tuple[float, float]:
     return low, up
 
 
-def _seed(random_state: Any) -> int:
+def seed_of(random_state: Any) -> int:
+    """Give a seed for what scikit-learn takes as one."""
     try:
         return int(check_random_state(random_state).randint(2**31 - 1))
     except (ValueError, TypeError) as error:

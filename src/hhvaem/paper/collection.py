@@ -1,13 +1,13 @@
 """The runs of the paper's tables as files: one for each table and model, and one of all records."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from hhvaem import __version__
 from hhvaem.errors import InputError
-from hhvaem.paper.records import write_json
+from hhvaem.paper.records import read_json, write_json
 
 
 def place(folder: Path, table: str, model: str) -> Path:
@@ -26,18 +26,46 @@ def read_run(path: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        run = json.loads(path.read_text())
-        version, _ = run["versions"]["hhvaem"], {each["fold"] for each in run["records"]}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"{path} is no run of a model on a table; move it away, or name another folder."
-        ) from error
+        run = read_json(path)
+        version, folds = run["versions"]["hhvaem"], [each["fold"] for each in run["records"]]
+    except (OSError, KeyError, TypeError) as error:
+        raise no_run(path) from error
+    if not all(isinstance(fold, int) for fold in folds):
+        raise no_run(path)
+    check_version(path, version)
+    return run
+
+
+def check_version(path: Path, version: object) -> None:
+    """Refuse a file of another version.
+
+    Raises
+    ------
+    InputError
+        Naming both versions.
+    """
     if version != __version__:
         raise InputError(
             f"{path} was made by version {version} and this is {__version__}; results of two "
             "versions are not mixed: name another folder, or move that one away."
         )
-    return run
+
+
+def no_run(path: Path) -> InputError:
+    """Say that a file is not what it should be."""
+    return InputError(
+        f"{path} is no run of a model on a table; move it away, or name another folder."
+    )
+
+
+def is_record(each: object) -> bool:
+    """Say whether something read is a record of scores."""
+    texts = {"table", "model", "device"}
+    return (
+        isinstance(each, dict)
+        and texts | {"fold"} <= set(each)
+        and all(isinstance(v, str if k in texts else int | float) for k, v in each.items())
+    )
 
 
 def read_alike(path: Path, about: dict[str, Any]) -> dict[str, Any] | None:
@@ -56,8 +84,19 @@ def read_alike(path: Path, about: dict[str, Any]) -> dict[str, Any] | None:
         Where the file is no run, or one of another version, or was made with other settings.
     """
     run = read_run(path)
-    if run is None:
-        return None
+    if run is not None:
+        check_alike(path, run, about)
+    return run
+
+
+def check_alike(path: Path, run: dict[str, Any], about: dict[str, Any]) -> None:
+    """Refuse a file that was made with other settings.
+
+    Raises
+    ------
+    InputError
+        Naming the first that differs.
+    """
     now = json.loads(json.dumps(about))
     then = {name: run.get(name) for name in now}
     different = next(_differences(then, now), None)
@@ -67,7 +106,6 @@ def read_alike(path: Path, about: dict[str, Any]) -> dict[str, Any] | None:
             f"{path} was made with {name}={was!r}, and this run has {is_now!r}; name another "
             "folder, or move that file away."
         )
-    return run
 
 
 def _differences(
@@ -103,7 +141,28 @@ def add_run(path: Path, run: dict[str, Any]) -> None:
     write_json(run, path)
 
 
-def gather_runs(folder: Path, tables: Sequence[str], models: Sequence[str]) -> list[dict[str, Any]]:
-    """Give the records of all runs that are there, tables and models in the order given."""
-    runs = (read_run(place(folder, table, model)) for table in tables for model in models)
-    return [record for run in runs if run is not None for record in run["records"]]
+def gather_runs(folder: Path, abouts: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Give the records of all runs that are there.
+
+    Parameters
+    ----------
+    folder
+        Where the runs are.
+    abouts
+        What each of them must be (`read_alike`), in the order that records are to have.
+
+    Raises
+    ------
+    InputError
+        Where a file is no run, or one of another version, or was made with other settings.
+    """
+    records = []
+    for about in abouts:
+        path = place(folder, about["table"], about["model"])
+        run = read_alike(path, about)
+        if run is None:
+            continue
+        if not all(is_record(each) and each["table"] == run["table"] for each in run["records"]):
+            raise no_run(path)
+        records += run["records"]
+    return records

@@ -1,22 +1,13 @@
-"""The third stage of training, followed on rows that are left out of it.
-
-Of each fold a tenth of the training rows is left out, of column models and scales as well, and has
-half of its cells and all targets hidden. At the start of the third stage and after every piece of
-it these rows are scored by the chains as they are by then and by the encoder alone, on the same
-weights and with the same noise at every look. The test rows are not looked at.
-"""
+"""The curves of the third stage of training: models that are followed, their file, its figure."""
 
 import dataclasses
-import math
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -24,237 +15,138 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from hhvaem import train
-from hhvaem.datasets import Dataset, splits
-from hhvaem.datasets.work import Work
-from hhvaem.encoding import Cells, standardised_encoding
-from hhvaem.model import Row
-from hhvaem.paper import tables
-from hhvaem.paper.evaluation import Told, class_weights, look
-from hhvaem.paper.folds import Fold, Part, Published, take_fold
-from hhvaem.paper.records import rounded, versions
-from hhvaem.paper.scoring import score
-from hhvaem.paper.tables import (
-    MODELS,
-    ROWS,
-    SEED,
-    Prepared,
-    configured,
-    counted,
-    in_parts,
-    some_rows,
-    untrained,
-)
-from hhvaem.posterior import How
+from hhvaem.datasets import load
+from hhvaem.errors import InputError
+from hhvaem.paper import collection
+from hhvaem.paper.folds import PUBLISHED, Published
+from hhvaem.paper.records import is_numbers, read_json, versions, write_json
+from hhvaem.paper.tables import MODELS, QUICK_STEPS, SEED
+from hhvaem.paper.testing import counted
+from hhvaem.paper.third_stage import QUANTILES, SCORES, Tell, follow, model_identity, prepare
 
 # Those of the paper's models that have a third stage.
 CHAINED = tuple(name for name, kind in MODELS.items() if kind.inference == "hmc")
-# At most so many pieces of the third stage.
-PIECES = 20
 # Draws of the latents of a validation row.
 DRAWS = 100
-SCORES = ("log_score_cell", "paper_nll_missing")
-# Of the step sizes of all transitions and latents.
-QUANTILES = (0.1, 0.5, 0.9)
-DIGITS = 5
+WAYS = ("chains", "encoder")
 COLOURS = {"HMC-VAEM": "#1f6fb2", "HH-VAEM": "#d1603d"}
 STYLES, WIDTH, SHADE = ("-", "--"), 1.4, 0.18
 
-Tell = Callable[[train.Progress], None]
 
-
-def held_back(fold: Fold, number: int) -> Fold:
-    """Make a fold of the training rows alone: a tenth of them takes the place of its test rows.
-
-    Parameters
-    ----------
-    fold
-        The fold; of its test rows nothing is used.
-    number
-        Its number, from 0 to 9: each fold leaves out other places, and hides other cells.
-
-    Examples
-    --------
-    >>> from hhvaem.datasets import load
-    >>> wine = load("wine", as_published=True)
-    >>> from hhvaem.datasets.work import plan
-    >>> fold = held_back(take_fold(wine, plan(wine, seed=0), 0), 0)
-    >>> fold.train.mask.shape, fold.test.mask.shape
-    ((144, 13), (16, 13))
-    """
-    out = splits.folds(len(fold.inputs.values), SEED)[number]
-    inputs, cells, observed = _without(fold.inputs, out)
-    targets, target, _ = _without(fold.targets, out)
-    # Not the seed of the fold's own test mask.
-    shown = splits.test_mask(len(out), len(inputs.columns), (SEED, number, 1))
-    hidden = jnp.zeros(target.point.shape, bool)
-    return Fold(
-        inputs,
-        targets,
-        Row(*inputs.rows, *targets.rows),
-        Row(cells, observed & jnp.asarray(shown), target, hidden),
-        fold.inputs.values[out],
-        fold.targets.values[out],
-    )
-
-
-def _without(
-    part: Part, out: Int[np.ndarray, " rows"]
-) -> tuple[Part, Cells, Bool[Array, "rows columns"]]:
-    """Take rows out of columns, and give them as they are seen on the scales of the others."""
-    values, mask = (np.delete(each, out, axis=0) for each in (part.values, part.mask))
-    encoding = standardised_encoding(part.columns, values, mask)
-    cells = encoding.encode(part.values[out], part.mask[out])
-    return Part(part.columns, encoding, values, mask), cells, jnp.asarray(part.mask[out])
-
-
-def prepare(dataset: Dataset, numbers: Sequence[int], published: Published) -> Prepared:
-    """Take folds of a table, leave out their validation rows, and train their column models."""
-
-    def take(dataset: Dataset, work: Work, number: int) -> Fold:
-        return held_back(take_fold(dataset, work, number), number)
-
-    return tables.prepare(dataset, numbers, published, take)
-
-
-def ends(settings: train.Settings) -> list[int]:
-    """Give the steps at which pieces of training end: the second stage, then parts of the third.
-
-    Parts are as long as some updates of the inflation take; the last one may be shorter.
-
-    Examples
-    --------
-    >>> ends(train.Settings(steps=200, hmc_steps=35))
-    [165, 175, 185, 195, 200]
-    """
-    first, last = settings.second_stage, settings.steps
-    every = settings.stein_every * math.ceil((last - first) / (PIECES * settings.stein_every))
-    return [*range(first, last, every), last]
-
-
-def in_pieces(
-    states: train.State, data: train.Data, settings: train.Settings, tell: Tell | None = None
-) -> Iterator[tuple[train.State, train.History]]:
-    """Train to each of `ends`, and give where training is and what the piece told."""
-    for step in ends(settings):
-        states, history = train.train(states, data, settings, until=step, progress=tell)
-        yield states, history
-
-
-def measure(
-    prepared: Prepared, states: train.State, draws: int, say: Callable[[str], None]
-) -> dict[str, Any]:
-    """Score the validation rows of each fold in both ways, and read off what chains have learned.
-
-    `step_sizes` are `QUANTILES` over transitions and latents, `inflation` is that of each layer.
-    """
-    steps, inflation = (np.exp(np.asarray(each, np.float64)) for each in states.sampler)
-    return {
-        "chains": _scores(prepared, states, How("hmc", chains=draws, kept=1), say),
-        "encoder": _scores(prepared, states, How("encoder", chains=draws, kept=1), say),
-        "step_sizes": np.quantile(steps, QUANTILES, axis=(1, 2)).T,
-        "inflation": inflation,
-    }
-
-
-def _scores(
-    prepared: Prepared, states: train.State, how: How, say: Callable[[str], None]
-) -> dict[str, list[float]]:
-    weights = [class_weights(fold, weighted_target=False) for fold in prepared.folds]
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *weights)
-
-    def look_at(numbers: np.ndarray) -> Told:
-        rows, keys = some_rows(prepared, numbers, 2)
-        return look(states.model, states.sampler, rows, stacked, keys, how)
-
-    counts = [len(fold.test.mask) for fold in prepared.folds]
-    told = in_parts(look_at, max(counts), ROWS, say)
-    found = [
-        score(fold, jax.tree.map(lambda leaf, i=i, count=count: leaf[i, :count], told))
-        for i, (fold, count) in enumerate(zip(prepared.folds, counts, strict=True))
-    ]
-    return {name: [each[name] for each in found] for name in SCORES}
-
-
-def follow(
-    prepared: Prepared,
-    model: str,
-    *,
-    draws: int = DRAWS,
-    say: Callable[[str], None],
-    tell: Tell | None = None,
-) -> dict[str, Any]:
-    """Train one of `CHAINED` on the folds, and measure it from the start of the third stage on."""
-    layers, settings = configured(prepared.published, model)
-    started = time.monotonic()
-    start, data = untrained(prepared, layers, settings)
-    found, acceptance = [], []
-    for states, history in in_pieces(start, data, settings, tell):
-        found.append(measure(prepared, states, draws, say))
-        acceptance.append(history.acceptance.mean(1))
-    curves = jax.tree.map(
-        lambda *each: rounded(np.stack(each, axis=1), DIGITS),
-        *found,
-        is_leaf=lambda node: not isinstance(node, dict),
-    )
-    return {
-        "layers": list(layers),
-        "settings": dataclasses.asdict(settings),
-        "step": [step - settings.second_stage for step in ends(settings)],
-        # Of each piece of the third stage: one less than there are looks.
-        "acceptance": rounded(np.stack(acceptance[1:], axis=1), DIGITS),
-        **curves,
-        "seconds": round(time.monotonic() - started, 1),
-    }
-
-
-def experiment(
-    dataset: Dataset,
+def complete(
+    table: str,
     models: Sequence[str],
     numbers: Sequence[int],
-    published: Published,
+    path: Path,
     *,
-    draws: int = DRAWS,
+    quick: bool = False,
     say: Callable[[str], None],
     bar: Callable[[int], AbstractContextManager[Tell]],
 ) -> dict[str, Any]:
-    """Follow models on folds of a table; what comes back goes into a JSON file and into `draw`.
+    """Follow the models that a file of results does not have yet; it is written after each.
 
     Parameters
     ----------
-    dataset, numbers
+    table, numbers
         The table, and which of its folds, all at once.
     models
         Some of `CHAINED`.
-    published
-        The table's settings.
-    draws
-        Draws of the latents of a validation row.
+    path
+        The file.
+    quick
+        Whether to train for a few steps only.
     say, bar
         Told what is done, and asked for what is told of the progress of so many steps.
+
+    Returns
+    -------
+    dict
+        What is in the file then, for `draw`.
+
+    Raises
+    ------
+    InputError
+        Where the file is another one, or of another version, or was made with other settings.
     """
-    say(f"{dataset.name}: columns of {counted(len(numbers), 'fold')}")
-    prepared = prepare(dataset, numbers, published)
-    found = {}
-    for model in models:
-        say(f"{dataset.name}: {model}")
-        with bar(published.steps) as tell:
-            found[model] = follow(prepared, model, draws=draws, say=say, tell=tell)
-    masks = [np.asarray(fold.test.mask) for fold in prepared.folds]
-    return {
-        "table": dataset.name,
+    published = dataclasses.replace(PUBLISHED[table], **QUICK_STEPS) if quick else PUBLISHED[table]
+    about = {
+        "table": table,
         "folds": list(numbers),
+        "seed": SEED,
+        "draws": DRAWS,
+        "marginal_steps": published.marginal_steps,
+    }
+    before = _read_alike(path, about, published)
+    found = before["models"] if before else {}
+    for model in models:
+        if model in found:
+            say(f"{table}: {model} is in {path} already")
+    missing = [model for model in models if model not in found]
+    if before and not missing:
+        return before
+    say(f"{table}: columns of {counted(len(numbers), 'fold')}")
+    prepared = prepare(load(table, as_published=True), numbers, published)
+    masks = [np.asarray(fold.test.mask) for fold in prepared.folds]
+    results = about | {
         "train_rows": [len(fold.inputs.values) for fold in prepared.folds],
         "validation_rows": [len(mask) for mask in masks],
         "hidden_cells": [int((~mask).sum()) for mask in masks],
-        "seed": SEED,
-        "draws": draws,
-        "marginal_steps": published.marginal_steps,
         "stage1_seconds": round(prepared.seconds, 1),
         "device": jax.devices()[0].device_kind,
         "versions": versions(),
-        "models": found,
     }
+    for model in missing:
+        say(f"{table}: {model}")
+        with bar(published.steps) as tell:
+            found[model] = follow(prepared, model, draws=DRAWS, say=say, tell=tell)
+        results["models"] = {name: found[name] for name in CHAINED if name in found}
+        write_json(results, path)
+    return results
+
+
+def _read_alike(path: Path, about: dict[str, Any], published: Published) -> dict[str, Any] | None:
+    """Read a file to which models are to be added; None where there is none yet."""
+    if not path.exists():
+        return None
+    try:
+        results = read_json(path)
+        collection.check_version(path, results["versions"]["hhvaem"])
+        if not _is_whole(results):
+            raise _no_curves(path)
+    except (OSError, KeyError, TypeError) as error:
+        raise _no_curves(path) from error
+    collection.check_alike(path, results, about)
+    for model, each in results["models"].items():
+        collection.check_alike(path, each, model_identity(published, model))
+    return results
+
+
+def _no_curves(path: Path) -> InputError:
+    return InputError(
+        f"{path} is no file that `hhvaem paper curves` writes; move it away, or name another."
+    )
+
+
+def _is_whole(results: dict[str, Any]) -> bool:
+    """Say whether results have all that is drawn of them; what is not there at all is raised."""
+    folds, models = len(results["folds"]), results["models"]
+    return (
+        set(models) <= set(CHAINED)
+        and len(models) > 0
+        and is_numbers(results["validation_rows"], folds)
+        and all(
+            is_numbers(values, *shape)
+            for each in models.values()
+            for looks in [len(each["step"])]
+            for values, shape in [
+                (each["step"], (looks,)),
+                (each["acceptance"], (folds, looks - 1)),
+                (each["step_sizes"], (folds, looks, len(QUANTILES))),
+                (each["inflation"], (folds, looks, len(each["layers"]))),
+                *((each[way][s], (folds, looks)) for way in WAYS for s in SCORES),
+            ]
+        )
+    )
 
 
 def draw(results: dict[str, Any]) -> Figure:

@@ -33,6 +33,29 @@ def to_json(results: dict[str, Any]) -> str:
     return re.sub(r"\[\s*([^][{}]*?)\s*\]", lambda x: f"[{' '.join(x[1].split())}]", text) + "\n"
 
 
+def read_json(path: Path) -> Any:
+    """Read what a file has in JSON; None where it is something else."""
+    try:
+        return json.loads(path.read_bytes())
+    except (ValueError, RecursionError):
+        return None
+
+
+def is_numbers(values: Any, *shape: int) -> bool:
+    """Say whether something read is an array of numbers of this shape.
+
+    Examples
+    --------
+    >>> is_numbers([[1, 2.5]], 1, 2), is_numbers([[1], [2, 3]], 2, 1), is_numbers(["1"], 1)
+    (True, False, False)
+    """
+    try:
+        array = np.asarray(values)
+    except ValueError:  # rows of different lengths
+        return False
+    return array.shape == shape and array.dtype.kind in "iuf"
+
+
 def write_json(results: dict[str, Any], path: Path) -> None:
     """Write results to a file, whole or not at all; of a link, the file it points to is replaced.
 

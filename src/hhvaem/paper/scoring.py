@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from hhvaem import evaluate
-from hhvaem.paper.baselines import Filled
+from hhvaem.baselines import Filled
 from hhvaem.paper.evaluation import Evidence, Told
 from hhvaem.paper.folds import Fold
 

@@ -4,22 +4,22 @@ Records may be those of some tables, models and folds: what is not there stays e
 are ranked on tables that all of them have, by the same folds.
 """
 
-import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from scipy.stats import friedmanchisquare, rankdata, studentized_range
+from scipy.stats import rankdata
 
 from hhvaem.errors import InputError
+from hhvaem.paper.collection import is_record
 from hhvaem.paper.printed import MODELS, TABLES, Number, printed
+from hhvaem.paper.ranks import BAND, HERE, Ranking, draw_ranking
+from hhvaem.paper.records import read_json
 
 # The model that the paper proposes, and the scores by which it is compared with what is printed.
 PROPOSED = "HH-VAEM"
@@ -31,9 +31,7 @@ RANKED = {
     "crps": "CRPS of missing numbers",
 }
 KINDS = ("gaussian", "bernoulli", "categorical")
-# How often a difference that is called one is none.
-LEVEL = 0.05
-HERE, PAPER, BAND = "#1f6fb2", "#d1731f", "#e6e6e6"
+PAPER = "#d1731f"
 
 Records = Sequence[dict[str, Any]]
 
@@ -50,15 +48,13 @@ def read_records(path: Path) -> list[dict[str, Any]]:
         f"There are no records in {path}; `hhvaem paper tables --out {path.parent}` makes them."
     )
     try:
-        content = json.loads(path.read_text())
+        content = read_json(path)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(missing) from error
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from error
-    except (ValueError, RecursionError):
-        content = None
     records = content.get("records") if isinstance(content, dict) else None
-    if not isinstance(records, list) or not all(map(_is_record, records)):
+    if not isinstance(records, list) or not all(map(is_record, records)):
         raise InputError(
             f"{path} is no file that `hhvaem paper tables` writes; move it away, or name another "
             "folder."
@@ -66,15 +62,6 @@ def read_records(path: Path) -> list[dict[str, Any]]:
     if not records:
         raise InputError(missing)
     return records
-
-
-def _is_record(each: object) -> bool:
-    texts = {"table", "model", "device"}
-    return (
-        isinstance(each, dict)
-        and texts | {"fold"} <= set(each)
-        and all(isinstance(v, str if k in texts else int | float) for k, v in each.items())
-    )
 
 
 def by_fold(records: Records, score: str, table: str, model: str) -> dict[int, float]:
@@ -247,43 +234,6 @@ def _minutes_cell(found: Minutes | None) -> str:
     return told if found.ratio is None else f"{told} ({found.paper:.2f}: {found.ratio:g} x)"
 
 
-@dataclass(frozen=True, eq=False)
-class Ranking:
-    """The ranks of models on tables by a score, 1 for the best.
-
-    Parameters
-    ----------
-    tables, folds
-        The tables that all models have, and the number of folds of each.
-    ranks
-        Of the means over folds; models in the paper's order.
-    """
-
-    tables: tuple[str, ...]
-    folds: tuple[int, ...]
-    ranks: Float[np.ndarray, "tables models"]
-
-    @property
-    def mean(self) -> Float[np.ndarray, " models"]:
-        """The mean over tables."""
-        return self.ranks.mean(0)
-
-    @property
-    def error(self) -> Float[np.ndarray, " models"]:
-        """The standard error of the mean, of at least two tables."""
-        return self.ranks.std(0, ddof=1) / np.sqrt(len(self.ranks))
-
-    @property
-    def p_value(self) -> float:
-        """That of Friedman's test of models that are all the same, of at least two tables."""
-        return float(friedmanchisquare(*self.ranks.T).pvalue)
-
-    @property
-    def difference(self) -> float:
-        """Nemenyi's critical difference between mean ranks."""
-        return critical_difference(self.ranks.shape[1], len(self.ranks))
-
-
 def ranking(records: Records, score: str) -> Ranking:
     """Rank the paper's models by a score, on the tables that all have in the same folds."""
     tables, folds, ranks = [], [], []
@@ -294,20 +244,6 @@ def ranking(records: Records, score: str) -> Ranking:
             folds.append(len(found[0]))
             ranks.append(rankdata([_loss(score, np.mean([*each.values()])) for each in found]))
     return Ranking(tuple(tables), tuple(folds), np.array(ranks).reshape(-1, len(MODELS)))
-
-
-def critical_difference(models: int, tables: int) -> float:
-    """Give the difference of mean ranks beyond which two models differ, by Nemenyi's test.
-
-    At a level of 0.05, for all pairs of models together (Demsar 2006).
-
-    Examples
-    --------
-    >>> round(critical_difference(5, 10), 3)
-    1.929
-    """
-    quantile = float(studentized_range.ppf(1 - LEVEL, models, np.inf)) / np.sqrt(2)
-    return float(quantile * np.sqrt(models * (models + 1) / (6 * tables)))
 
 
 def rank_table(records: Records) -> str:
@@ -372,7 +308,7 @@ def draw_ranks(records: Records) -> Figure:
     panels = figure.subplots(2, 2, sharey=True, sharex=True).flat
     for panel, (score, title) in zip(panels, RANKED.items(), strict=True):
         found = ranking(records, score)
-        panel.set_title(f"{title}\n{_tests(found)}", fontsize=10)
+        panel.set_title(f"{title}\n{found.tests}", fontsize=10)
         panel.set_xlabel(f"rank, 1 is best ({_counted(found.folds)})", fontsize=9)
         panel.tick_params(labelsize=9, labelbottom=True)
         panel.set(xlim=(0.6, len(MODELS) + 0.4), ylim=(len(MODELS) - 0.5, -0.5))
@@ -380,7 +316,7 @@ def draw_ranks(records: Records) -> Figure:
         panel.set_yticks(range(len(MODELS)), MODELS)
         panel.spines[["top", "right"]].set_visible(False)
         if found.tables:
-            _draw_ranking(panel, found)
+            draw_ranking(panel, found)
     figure.legend(
         handles=[
             Line2D([], [], marker="D", color=HERE, label="mean and standard error over tables"),
@@ -393,28 +329,6 @@ def draw_ranks(records: Records) -> Figure:
         loc="outside lower center", ncols=3, frameon=False, fontsize=9,
     )  # fmt: skip
     return figure
-
-
-def _draw_ranking(panel: Axes, found: Ranking) -> None:
-    mean, many = found.mean, len(found.tables) > 1
-    if many:
-        panel.axvspan(mean.min(), mean.min() + found.difference, color=BAND, linewidth=0, zorder=0)
-    for place, ranks in enumerate(found.ranks.T):
-        at, counts = np.unique(ranks, return_counts=True)
-        panel.scatter(
-            at, np.full(len(at), place), s=45 * counts, facecolors="none", edgecolors="grey",
-            linewidths=0.8, zorder=1,
-        )  # fmt: skip
-    panel.errorbar(
-        mean, range(len(mean)), xerr=found.error if many else None, fmt="D", color=HERE,
-        markersize=6, capsize=3, zorder=2,
-    )  # fmt: skip
-
-
-def _tests(found: Ranking) -> str:
-    if len(found.tables) < 2:
-        return "too few tables for a test"
-    return f"Friedman p = {found.p_value:.2g}, critical difference {found.difference:.2f}"
 
 
 def _counted(folds: Sequence[int]) -> str:

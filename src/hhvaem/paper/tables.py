@@ -7,35 +7,29 @@ from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, Key
+from jaxtyping import Array, Key
 
 from hhvaem import posterior, train
+from hhvaem.baselines import BASELINES, SLOW, Filled, Task, training_rows
 from hhvaem.datasets import Dataset, load
 from hhvaem.datasets.work import Work, plan
 from hhvaem.marginal_vae import MarginalVAEs
 from hhvaem.marginals import Direct
-from hhvaem.model import Row
 from hhvaem.objectives import Sampler
 from hhvaem.paper import collection
-from hhvaem.paper.baselines import BASELINES, SLOW, Filled, Task, training_rows
-from hhvaem.paper.evaluation import CASES, DRAWS, Evidence, Told, class_weights, look, weigh
+from hhvaem.paper.evaluation import CASES, DRAWS
 from hhvaem.paper.folds import PUBLISHED, Fold, Published, stage_one, take_fold
 from hhvaem.paper.records import versions
-from hhvaem.paper.scoring import score, score_evidence, score_filled
+from hhvaem.paper.scoring import score_filled
+from hhvaem.paper.testing import counted, half_of, score_annealed, score_rows
 from hhvaem.posterior import How, Tuned
 
-T = TypeVar("T")
-
 SEED = 0
-# Rows of a call that looks at test rows, of each fold: with all folds and draws enough for a GPU.
-ROWS = 64
-# Test rows of each fold whose probability is estimated.
-ANNEALED_ROWS = 32
 # The tables whose target has weights of classes in the published scores.
 WEIGHTED = ("bank", "insurance")
 # Folds that baselines get which take long.
@@ -141,6 +135,23 @@ def identity(
     }
 
 
+def identities(*, as_published: bool, quick: bool) -> list[dict[str, Any]]:
+    """Give the `identity` of all that can stand beside each other, in the paper's order."""
+    return [
+        identity(table, model, published, as_published=as_published, draws=draws)
+        for table in PUBLISHED
+        for published, draws in [_size(table, quick=quick)]
+        for model in (*MODELS, *ABLATIONS, *BASELINES)
+    ]
+
+
+def _size(table: str, *, quick: bool) -> tuple[Published, int]:
+    """Give how a table is trained, and the draws of its test rows."""
+    if quick:
+        return dataclasses.replace(PUBLISHED[table], **QUICK_STEPS), QUICK_DRAWS
+    return PUBLISHED[table], DRAWS
+
+
 def run(
     prepared: Prepared,
     model: str,
@@ -204,6 +215,36 @@ def run(
     }
 
 
+def _tested(
+    prepared: Prepared,
+    states: train.State,
+    tuned: Tuned,
+    draws: int,
+    say: Callable[[str], None],
+    *,
+    by_chains: bool,
+) -> dict[str, list[dict[str, float]]]:
+    """Score the test rows of all folds: in one way, or in three."""
+    encoder, chains = How("encoder", chains=draws, kept=1), How("hmc", chains=draws, kept=1)
+    ways: dict[str, tuple[Sampler | Tuned, How]] = {"": (states.sampler, encoder)}
+    if by_chains:
+        ways = {
+            "": (states.sampler, chains),
+            BY_ENCODER: (states.sampler, encoder),
+            BY_DEFAULT: (tuned, chains),
+        }
+    folds, model = prepared.folds, states.model
+    annealed_keys, keys = (fold_keys(prepared.numbers, purpose) for purpose in (4, 2))
+    annealed = score_annealed(folds, model, tuned, keys=annealed_keys, say=say)
+    weighted = prepared.table in WEIGHTED
+    scores = {
+        way: score_rows(folds, model, *drawn, keys=keys, weighted_target=weighted, say=say)
+        for way, drawn in ways.items()
+    }
+    scores[""] = [own | more for own, more in zip(scores[""], annealed, strict=True)]
+    return scores
+
+
 def complete(
     table: str,
     models: Sequence[str],
@@ -237,8 +278,7 @@ def complete(
     InputError
         Where a file is of another version, or was made with other settings.
     """
-    published = dataclasses.replace(PUBLISHED[table], **QUICK_STEPS) if quick else PUBLISHED[table]
-    draws = QUICK_DRAWS if quick else DRAWS
+    published, draws = _size(table, quick=quick)
     places = {model: collection.place(folder, table, model) for model in models}
     about = {
         model: identity(table, model, published, as_published=as_published, draws=draws)
@@ -246,7 +286,9 @@ def complete(
     }
     # All files are looked at before anything is run.
     before = {model: collection.read_alike(places[model], about[model]) for model in models}
-    prepared, ready, at_once = None, None, len(folds)
+    # By folds and whose rows they are tested on, so that column models are trained once.
+    kept: dict[tuple[tuple[int, ...], int | None], Prepared] = {}
+    at_once = len(folds)
     for model, path in places.items():
         wanted = folds[:SLOW_FOLDS] if model in SLOW else folds
         missing = collection.missing_folds(before[model], wanted)
@@ -256,20 +298,20 @@ def complete(
             collection.add_run(path, about[model] | run_baseline(dataset, model, missing))
             continue
         while missing:
-            numbers = missing[:at_once]
-            wanted_folds = numbers, (MODELS | ABLATIONS)[model].tested
+            numbers, tested = tuple(missing[:at_once]), (MODELS | ABLATIONS)[model].tested
             try:
-                if prepared is None or ready != wanted_folds:
+                if (numbers, tested) not in kept:
                     say(f"{table}: columns of {counted(len(numbers), 'fold')}")
                     dataset = load(table, as_published=as_published)
-                    take = partial(take_fold, tested=wanted_folds[1])
-                    prepared, ready = prepare(dataset, numbers, published, take), wanted_folds
+                    take = partial(take_fold, tested=tested)
+                    kept[numbers, tested] = prepare(dataset, numbers, published, take)
                 say(f"{table}: {model}")
                 with bar(published.steps) as tell:
-                    found = run(prepared, model, draws=draws, say=say, tell=tell)
+                    found = run(kept[numbers, tested], model, draws=draws, say=say, tell=tell)
             except jax.errors.JaxRuntimeError as error:
                 # What is too much is let go of before less is tried.
-                prepared, at_once = None, half_of(len(numbers), "fold", error, say)
+                kept.clear()
+                at_once = half_of(len(numbers), "fold", error, say)
                 continue
             collection.add_run(path, about[model] | found)
             missing = missing[len(numbers) :]
@@ -332,117 +374,7 @@ def _finite(scores: dict[str, float]) -> dict[str, float]:
     return {name: round(value, 5) for name, value in scores.items() if np.isfinite(value)}
 
 
-def _tested(
-    prepared: Prepared,
-    states: train.State,
-    tuned: Tuned,
-    draws: int,
-    say: Callable[[str], None],
-    *,
-    by_chains: bool,
-) -> dict[str, list[dict[str, float]]]:
-    """Look at the test rows of all folds, and score them: in one way, or in three."""
-    encoder, chains = How("encoder", chains=draws, kept=1), How("hmc", chains=draws, kept=1)
-    ways: dict[str, tuple[Sampler | Tuned, How]] = {"": (states.sampler, encoder)}
-    if by_chains:
-        ways = {
-            "": (states.sampler, chains),
-            BY_ENCODER: (states.sampler, encoder),
-            BY_DEFAULT: (tuned, chains),
-        }
-    weights = [
-        class_weights(fold, weighted_target=prepared.table in WEIGHTED) for fold in prepared.folds
-    ]
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *weights)
-
-    def looked(sampler: Sampler | Tuned, how: How) -> Callable[[np.ndarray], Told]:
-        def look_at(numbers: np.ndarray) -> Told:
-            rows, keys = some_rows(prepared, numbers, 2)
-            return look(states.model, sampler, rows, stacked, keys, how)
-
-        return look_at
-
-    def weighed(numbers: np.ndarray) -> Evidence:
-        rows, keys = some_rows(prepared, numbers, 4)
-        return weigh(states.model, tuned, rows, keys)
-
-    counts = [len(fold.test.mask) for fold in prepared.folds]
-    evidence = in_parts(weighed, min(ANNEALED_ROWS, *counts), ROWS, say)
-    scores = {}
-    for way, (sampler, how) in ways.items():
-        told = in_parts(looked(sampler, how), max(counts), ROWS, say)
-        scores[way] = [
-            score(fold, jax.tree.map(lambda leaf, i=i, count=count: leaf[i, :count], told))
-            for i, (fold, count) in enumerate(zip(prepared.folds, counts, strict=True))
-        ]
-    for i, fold in enumerate(prepared.folds):
-        own = jax.tree.map(lambda leaf, i=i: leaf[i], evidence)
-        scores[""][i] |= score_evidence(fold, own)
-    return scores
-
-
-def in_parts(
-    look_at: Callable[[np.ndarray], T], rows: int, size: int, say: Callable[[str], None]
-) -> T:
-    """Look at all rows, `size` at a time or fewer, where memory does not allow for as many.
-
-    Every call is asked for as many rows, some of them beyond the last.
-    """
-    parts, first, size = [], 0, min(size, rows)
-    while first < rows:
-        try:
-            found = look_at(np.arange(first, first + size))
-            parts.append(jax.tree.map(np.asarray, found))
-            first += size
-        except jax.errors.JaxRuntimeError as error:
-            size = half_of(size, "row", error, say)
-    whole: T = jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1)[:, :rows], *parts)
-    return whole
-
-
-def half_of(
-    size: int, what: str, error: jax.errors.JaxRuntimeError, say: Callable[[str], None]
-) -> int:
-    """Give half of a size that was too much for the memory, and say so; raise any other error."""
-    if "RESOURCE_EXHAUSTED" not in str(error) or size == 1:
-        raise error
-    size = -(-size // 2)
-    say(f"Out of memory: going on with {counted(size, what)} at once.")
-    return size
-
-
-def counted(number: int, what: str) -> str:
-    """Write a number of things.
-
-    Examples
-    --------
-    >>> counted(1, "fold"), counted(2, "fold")
-    ('1 fold', '2 folds')
-    """
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def some_rows(
-    prepared: Prepared, numbers: np.ndarray, purpose: int
-) -> tuple[Row, Key[Array, "folds rows"]]:
-    """Take the rows of these numbers of all folds, with keys of their own."""
-    rows = [_rows(fold.test, numbers) for fold in prepared.folds]
-    keys = _row_keys(fold_keys(prepared.numbers, purpose), jnp.asarray(numbers))
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *rows), keys
-
-
-def _rows(test: Row, numbers: np.ndarray) -> Row:
-    """Take rows of a fold; beyond its last one, that one again."""
-    chosen = np.minimum(numbers, len(test.mask) - 1)
-    return jax.tree.map(lambda leaf: leaf[chosen], test)
-
-
 def fold_keys(numbers: Sequence[int], purpose: int) -> Key[Array, " folds"]:
     """Give each fold a key of its own, whatever folds are beside it."""
     key = jax.random.fold_in(jax.random.key(SEED), purpose)
     return jax.vmap(lambda number: jax.random.fold_in(key, number))(jnp.array(numbers))
-
-
-@jax.jit
-def _row_keys(keys: Key[Array, " folds"], numbers: Int[Array, " rows"]) -> Key[Array, "folds rows"]:
-    return jax.vmap(lambda key: jax.vmap(lambda i: jax.random.fold_in(key, i))(numbers))(keys)

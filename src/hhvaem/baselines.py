@@ -1,8 +1,8 @@
-"""What the paper's models are compared with: peers that fill the test rows of a fold.
+"""What our models are compared with: peers that learn from some rows and fill others.
 
-Each is fitted on the training rows, in which all is observed that the table has, since the masks
-that are drawn afresh in training show a model every training cell. Targets are columns like all
-others, hidden in every test row.
+Both can be the same rows; those that are learned from may have holes of their own. Among the
+paper's tables, where fresh masks show a model every training cell, they have none, and targets are
+columns like all others, hidden in every test row.
 """
 
 import importlib
@@ -137,8 +137,8 @@ def missforest(task: Task) -> Filled:
     """Fill by a forest for each column, round after round (Stekhoven and Buehlmann 2012).
 
     As published, rounds end when what they change grows for numbers and for levels, and the
-    values before that are the result. Forests are grown once, on training rows, whose own holes,
-    where there are any, have the mean or the most frequent level.
+    values before that are the result. Forests are grown on training rows, whose own holes are
+    filled by the same rounds; where they have none, the forests of the first round stay.
     """
     columns, train_values, train_mask, test_values, test_mask, _, seed = task
     rows = _some(len(train_values), seed)
@@ -146,23 +146,27 @@ def missforest(task: Task) -> Filled:
     typical = _typical(columns, train_values, train_mask)
     train = np.where(train_mask, train_values, typical)
     filled = np.where(test_mask, test_values, typical)
-    forests = {}
+    holes = (~train_mask).sum(0) + (~test_mask).sum(0)
     # Those with the fewest holes first.
-    for j in np.argsort((~test_mask).sum(0), kind="stable").tolist():
-        if not test_mask[:, j].all():
-            seen = train_mask[:, j]
-            forests[j] = _forest(columns[j], seed).fit(
-                _predictors(columns, train[seen], j), train_values[seen, j]
-            )
-            # Several threads would add up trees in any order, and the last digits would vary.
-            forests[j].set_params(n_jobs=1)
+    order = [j for j in np.argsort(holes, kind="stable").tolist() if holes[j]]
     levelled = np.array([column.kind in LEVELLED for column in columns])
+    forests: dict[int, Any] = {}
     change = np.full(2, np.inf)
     for _ in range(FOREST_ROUNDS):
         before, last = filled.copy(), change
-        for j, forest in forests.items():
-            holes = ~test_mask[:, j]
-            filled[holes, j] = forest.predict(_predictors(columns, filled[holes], j))
+        for j in order:
+            if j not in forests or not train_mask.all():
+                seen = train_mask[:, j]
+                forests[j] = _forest(columns[j], seed).fit(
+                    _predictors(columns, train[seen], j), train_values[seen, j]
+                )
+                # Several threads would add up trees in any order, and the last digits would vary.
+                forests[j].set_params(n_jobs=1)
+            for values, mask in ((train, train_mask), (filled, test_mask)):
+                if not mask[:, j].all():
+                    values[~mask[:, j], j] = forests[j].predict(
+                        _predictors(columns, values[~mask[:, j]], j)
+                    )
         change = _change(before, filled, test_mask, levelled)
         if not (change < last).any():
             return Filled(before, None)

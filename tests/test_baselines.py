@@ -7,9 +7,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from hhvaem.errors import InputError
-from hhvaem.paper import baselines
-from hhvaem.paper.baselines import (
+from hhvaem import baselines
+from hhvaem.baselines import (
     BASELINES,
     SLOW,
     SLOW_ROWS,
@@ -18,6 +17,7 @@ from hhvaem.paper.baselines import (
     missforest,
     training_rows,
 )
+from hhvaem.errors import InputError
 from hhvaem.schema import Column
 
 COLUMNS = (
@@ -222,8 +222,9 @@ def test_slow_ones_are_fitted_on_some_rows(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("name", BASELINES)
-def test_holes_in_training_rows_are_fine(name: str) -> None:
+def test_holes_in_training_rows_are_fine(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     needs(name)
+    monkeypatch.setattr(baselines, "TREES", 10)
     mask = np.random.default_rng(5).random(TRAIN.shape) < 0.9
     values = np.where(mask, TRAIN, np.nan)
     point = BASELINES[name](Task(COLUMNS, values, mask, TEST, MASK, 2, 0)).point
@@ -231,6 +232,23 @@ def test_holes_in_training_rows_are_fine(name: str) -> None:
     if name != "mean":
         means = errors(filled("mean").point)
         assert errors(point)[DEPENDENT].mean() < 0.8 * means[DEPENDENT].mean()
+
+
+def test_forests_learn_from_the_holes_that_they_have_filled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With half of the cells missing, forests of the second round know more than of the first."""
+    monkeypatch.setattr(baselines, "TREES", 10)
+    mask = np.random.default_rng(5).random(TRAIN.shape) < 0.5
+    shown = np.where(mask, TRAIN, np.nan)
+    wrong = []
+    for rounds in (1, 3):
+        monkeypatch.setattr(baselines, "FOREST_ROUNDS", rounds)
+        point = missforest(Task(COLUMNS, shown, mask, shown, mask, 1, 0)).point
+        np.testing.assert_array_equal(point[mask], TRAIN[mask])
+        away = (point - TRAIN)[:, [0, 7]] / TRAIN[:, [0, 7]].std(0)
+        wrong.append(np.sqrt((away[~mask[:, [0, 7]]] ** 2).mean()))
+    assert wrong[1] < 0.95 * wrong[0] < 0.9
 
 
 @pytest.mark.parametrize("name", BASELINES)
