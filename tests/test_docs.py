@@ -17,12 +17,21 @@ CHECKS = {
     "training.md": "assert history.loss[0, -20:].mean() < history.loss[0, :20].mean()",
     "fill.md": "assert len(draws) == 5 and not any(c.null_count for c in full.columns)",
     "ask.md": "assert found.low < found.value < found.high and len(why.answers) == 3",
+    "trust.md": "assert words['crp'] == 'trust' and page.startswith('<!doctype')",
     "predict.md": "assert (low <= up).all() and abs(chances.sum(1) - 1).max() < 1e-6",
 }
 
 
 # Those that take longer than half a minute: they fit models.
-LONG = ("README.md", "ask.md", "fill.md", "predict.md", "multiple-imputation.md", "training.md")
+LONG = (
+    "README.md",
+    "ask.md",
+    "fill.md",
+    "predict.md",
+    "multiple-imputation.md",
+    "training.md",
+    "trust.md",
+)
 
 
 @pytest.mark.parametrize(

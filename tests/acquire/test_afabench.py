@@ -1,6 +1,8 @@
 """The protocol of AFABench: features and masks in, actions and probabilities out."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -53,6 +55,47 @@ def test_costs_and_what_was_asked_in_vain(model: Classifier) -> None:
         dear.set_cost_param(-1.0)
     with pytest.raises(InputError, match="Give 4 costs"):
         Acquirer(model, costs=[1.0])
+
+
+NOTHING = np.zeros((2, 4))
+SHOWN = NOTHING == 0
+
+
+@pytest.mark.usefixtures("as_users_have_it")
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda m: Acquirer("model"), "AFABench needs a fitted Classifier."),
+        (lambda m: Acquirer(m, costs=["a"] * 4), "costs is no array of numbers; give one."),
+        (lambda m: Acquirer(m, costs=[1, 1, 1, np.inf]), "Give 4 costs that are not negative"),
+        (lambda m: Acquirer(m, costs=[1, 1, 1, np.nan]), "Give 4 costs that are not negative"),
+        (lambda m: Acquirer(m).set_cost_param("a"), "cost_param='a' must be a number from 0."),
+        (lambda m: Acquirer(m).set_cost_param(np.nan), "cost_param=nan must be a number from 0."),
+        (lambda m: Acquirer(m).set_seed(1.5), "seed=1.5 must be a whole number of at least 0."),
+        (
+            lambda m: Acquirer(m).act(np.where(SHOWN, np.nan, 0.0), SHOWN),
+            "feature_mask shows feature 0 of row 0 (counted from 0), and masked_features has no",
+        ),
+        (
+            lambda m: Acquirer(m).predict(NOTHING, SHOWN[:1]),
+            "masked_features has the shape (2, 4) and feature_mask (1, 4); give both of one shape",
+        ),
+        (lambda m: Acquirer(m).act(NOTHING[:, :3], SHOWN[:, :3]), "with the 4 features of the mo"),
+        (lambda m: Acquirer(m).act(0.0, True), "with the 4 features of the model at its end."),
+        (lambda m: Acquirer(m).act(NOTHING, NOTHING + 2), "feature_mask has other values than"),
+        (lambda m: Acquirer(m).act([["a"] * 4], SHOWN[:1]), "masked_features is no array of numb"),
+        (
+            lambda m: Acquirer(m).act(NOTHING, SHOWN, SHOWN[:1]),
+            "selection_mask has the shape (1, 4), and feature_mask (2, 4); give both of one shape.",
+        ),
+    ],
+)
+def test_wrong_arguments_to_the_benchmark(
+    model: Classifier, call: Callable[[Classifier], Any], message: str
+) -> None:
+    with pytest.raises(InputError) as told:
+        call(model)
+    assert message in str(told.value)
 
 
 def test_saved_and_loaded(model: Classifier, tmp_path: Path) -> None:

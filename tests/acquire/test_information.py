@@ -413,6 +413,18 @@ def test_errors_of_variance_are_the_spread_over_repeats() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("draws", [2, 5, 6])
+def test_a_histogram_of_as_many_bins_as_draws_has_no_standard_error(draws: int) -> None:
+    model = informative()["linear"]
+    positions = np.random.default_rng(0).normal(size=(20, draws, model.hierarchy.size))
+    found = estimated([model], positions, "histogram")
+    assert np.isfinite(found.raw).all()
+    assert np.isnan(found.error).all() == (draws < 6)
+    assert draws < 6 or (found.error > 0).all()
+    # Other estimates have one from two draws on.
+    assert np.isfinite(estimated([model], positions, "grid").error).all()
+
+
 def test_histogram_counts_pairs() -> None:
     models = [of_kinds((1, 4)), of_kinds((1, 4), 1)]
     several, row, key = stacked(models), nothing_known(models[0]), jax.random.key(5)

@@ -172,6 +172,12 @@ def test_several_targets_are_taken_together() -> None:
     assert errors(law, truth) == pytest.approx([1 / 3, 0.5, 0.5])
 
 
+def with_hole(table: np.ndarray, hole: Any) -> np.ndarray:
+    found = table.copy()
+    found[2, 1] = hole
+    return found
+
+
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
@@ -186,13 +192,41 @@ def test_several_targets_are_taken_together() -> None:
             {"policy": "fixed", "order": [0, 1, 1]},
             "order=[0, 1, 1] does not name each of the columns 0 to 2 once.",
         ),
+        ({"policy": "fixed", "order": ["a", "b"]}, "order is no array of whole numbers; give one"),
+        (
+            {"order": [0, 1, 2]},
+            "order is for policy='fixed', and policy='grid' has its own; leave one of both out.",
+        ),
+        ({"policy": "random", "order": [0, 1, 2]}, "order is for policy='fixed', and policy='rand"),
+        ({"policy": ["grid"]}, "policy=['grid'] is unknown; use 'grid', "),
+        ({"steps": -1}, "steps=-1 must be a whole number of at least 0."),
+        ({"steps": 1.5}, "steps=1.5 must be a whole number of at least 0."),
+        ({"bins": 1}, "bins=1 must be a whole number of at least 2."),
+        ({"bins": "5"}, "bins='5' must be a whole number of at least 2."),
+        ({"policy": "random", "seed": -1}, "seed=-1 must be a whole number of at least 0."),
+        ({"how": "hmc"}, "how='hmc' is no How; give one of hhvaem.posterior, or None."),
+        ({"costs": ["a", "b", "c"]}, "costs is no array of numbers; give one."),
+        ({"truth": [["a"]] * ROWS}, "truth is no array of numbers; give one."),
+        ({"start": [[True], [True, False]]}, "start is no array of True and False; give one."),
+        ({"start": THERE.astype(int)}, "start is no array of True and False; give one."),
+        ({"mask": "all"}, "mask is no array of True and False; give one."),
+        ({"values": None}, "values is no array of numbers; give one."),
+        ({"fitted": "model"}, "fitted is of type str; give the `fitted_` of a Regressor or Class"),
+        (
+            {"values": with_hole(VALUES, np.nan), "start": THERE},
+            "mask is True in row 2 and column 1 (counted from 0), and values has no number there;",
+        ),
+        (
+            {"mask": with_hole(THERE, False), "start": THERE},
+            "start is True in row 2 and column 1 (counted from 0), and mask hides that cell; make ",
+        ),
     ],
 )
 @pytest.mark.usefixtures("as_users_have_it")
 def test_refusals(changes: dict[str, Any], expected: str) -> None:
-    arguments: dict[str, Any] = {"truth": TRUTH, **changes}
+    usual: dict[str, Any] = {"fitted": model(), "values": VALUES, "mask": THERE, "truth": TRUTH}
     with pytest.raises(InputError) as refused:
-        roll_out(model(), VALUES, THERE, **arguments)
+        roll_out(**{**usual, **changes})
     assert str(refused.value).startswith(expected)
 
 
@@ -202,3 +236,13 @@ def test_rows_and_targets_there_must_be() -> None:
     untrained = dataclasses.replace(model(), target_encoding=None)
     with pytest.raises(InputError, match="This model has no target to ask for"):
         roll_out(untrained, VALUES, THERE, TRUTH)
+
+
+@pytest.mark.usefixtures("as_users_have_it")
+def test_lists_are_arrays() -> None:
+    found = roll_out(
+        model(), VALUES[:2].tolist(), THERE[:2].tolist(), TRUTH[:2].tolist(),
+        policy="fixed", order=np.array([1, 2, 0]), costs=[1, 2, 3], start=(~THERE[:2]).tolist(),
+    )  # fmt: skip
+    assert found.order == [[1, 2, 0]] * 2
+    assert found.spend == [0, 2, 5, 6]

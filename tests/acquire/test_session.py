@@ -1,74 +1,25 @@
-"""One live case: answers in any order, wrong ones, groups, rules, and files."""
+"""One live case: answers in any order, wrong ones, groups, and rules."""
 
+import copy
 import datetime as dt
 import itertools
-import json
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from hhvaem import Classifier, Imputer, InputError, Regressor, Session, TableWarning, load
+from hhvaem import Classifier, Imputer, InputError, Regressor, Session, TableWarning
 from hhvaem.acquire import policy
 from hhvaem.acquire.case import Case
 from hhvaem.acquire.session import Told
 from hhvaem.schema import Column
 from hhvaem.table import encode_value
 
-ROWS = 300
 COLUMNS = ["age", "smoker", "city", "pain", "crp", "seen"]
-
-
-def visits() -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
-    """Make a table, a number that follows from it, and a class."""
-    rng = np.random.default_rng(0)
-    severity = rng.normal(size=ROWS)
-    city = rng.integers(0, 3, ROWS)
-    table = pd.DataFrame(
-        {
-            "age": np.maximum(np.rint(50 + 15 * rng.normal(size=ROWS)), 0).astype(int),
-            "smoker": rng.random(ROWS) < 0.4,
-            "city": np.array(["Oslo", "Rome", "Lima"])[city],
-            "pain": pd.Categorical.from_codes(
-                np.digitize(severity + 0.3 * rng.normal(size=ROWS), [-0.5, 0.5]),
-                ["none", "mild", "severe"],
-                ordered=True,
-            ),
-            "crp": np.exp(severity + 0.2 * rng.normal(size=ROWS)),
-            "seen": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 500, ROWS), "D"),
-            "ward": "A",
-        }
-    )
-    number = 10 + 3 * severity + 2 * (city == 1) + 0.3 * rng.normal(size=ROWS)
-    label = np.where(number > 12, "high", np.where(number < 8, "low", "mid"))
-    return table, number, label
-
-
-@pytest.fixture(scope="session")
-def regressor() -> Regressor:
-    table, number, _ = visits()
-    y = pd.Series(number, name="score")
-    return Regressor(preset="fast", members=2, random_state=0).fit(table, y)
-
-
-@pytest.fixture(scope="session")
-def classifier() -> Classifier:
-    table, _, label = visits()
-    return Classifier(preset="fast", random_state=0).fit(table, pd.Series(label, name="risk"))
-
-
-@pytest.fixture
-def row() -> dict[str, Any]:
-    """A patient of whom all is known."""
-    return {
-        "age": 61, "smoker": True, "city": "Rome", "pain": "severe", "crp": 4.0,
-        "seen": dt.datetime(2024, 6, 1),
-    }  # fmt: skip
 
 
 def as_table(known: dict[str, Any]) -> pd.DataFrame:
@@ -184,6 +135,76 @@ def test_known_from_the_start_may_be_corrected(regressor: Regressor) -> None:
     assert session.predict() == Session(regressor).predict()
 
 
+def test_texts_are_read_as_in_a_file(regressor: Regressor) -> None:
+    texts = {"age": " 61 ", "smoker": "yes", "seen": "2024-06-01", "crp": "4"}
+    values = {"age": 61, "smoker": True, "seen": dt.datetime(2024, 6, 1), "crp": 4.0}
+    session = Session(regressor)
+    for name, text in texts.items():
+        session.tell(name, text)
+    assert session.known == values
+    assert session.history[1].value is True
+    assert Session(regressor, known=texts).known == values
+    assert Session(regressor, known=texts).predict() == Session(regressor, known=values).predict()
+
+
+def test_sessions_compute_where_their_model_does(regressor: Regressor) -> None:
+    model = copy.copy(regressor)
+    session = Session(model)
+    session.tell("crp", 1.0)
+    before = session.predict()
+    model.set_params(device="abacus")
+    for call in (
+        lambda: Session(model),
+        session.ask,
+        session.predict,
+        session.undo,
+        lambda: session.batch(1),
+        lambda: session.explain("age"),
+        lambda: session.tell("age", 40),
+        lambda: session.resume({}, []),
+    ):
+        with pytest.raises(InputError, match="device='abacus' is not there"):
+            call()
+    # Nothing was changed by any of it.
+    model.set_params(device="cpu")
+    assert session.known == {"crp": 1.0}
+    assert session.predict() == before
+    assert session.undo().column == "crp"
+
+
+def test_what_is_shown_of_sessions_is_short(regressor: Regressor) -> None:
+    session = Session(regressor, known={"age": 40}, costs={"crp": 2.5})
+    session.tell("crp", 1.0)
+    assert repr(session) == "<Session with a Regressor of 'score': 2 of 6 columns known, 2.5 spent>"
+    question = session.ask()
+    assert repr(question).startswith(f"<Question {question.name!r}: gain {question.gain:.2g} ± ")
+    assert repr(question).endswith(", cost 1, 3 others>")
+    found = repr(session.explain("city"))
+    assert found.startswith("<Explanation 'city': now score ")
+    assert found.endswith("; answers 'Lima', 'Oslo', 'Rome'>")
+    assert repr(session.predict()).startswith("<Prediction score ")
+    assert max(map(len, (repr(question), found, repr(session.predict())))) < 120
+
+
+def test_others_are_what_could_be_asked_too(regressor: Regressor) -> None:
+    session = Session(regressor, costs={"crp": 9.0, "city": 3.0}, stop=policy.budget(4.0))
+    question = session.ask()
+    assert question is not None
+    names = {question.name, *(each.name for each in question.others)}
+    assert names == {*COLUMNS} - {"crp"}
+
+
+def test_a_model_of_constant_columns_has_nothing_to_ask_for() -> None:
+    y = np.random.default_rng(0).normal(size=60)
+    session = Session(Regressor(preset="fast", random_state=0).fit(np.ones((60, 2)), y))
+    assert session.ask() is None
+    assert session.stopped == (
+        "All columns are constant, empty or ignored: there is nothing to ask for."
+    )
+    assert repr(session).endswith("0 of 0 columns known, 0 spent>")
+    assert session.batch(3) == []
+
+
 def test_all_words_for_nothing_are_unknown(regressor: Regressor) -> None:
     nothing = (None, float("nan"), np.float32("nan"), pd.NA, pd.NaT, np.datetime64("NaT"))
     for missing in nothing:
@@ -208,20 +229,6 @@ def test_what_was_paid_stays_paid_when_an_answer_is_corrected(regressor: Regress
     assert session.spent == 7
 
 
-def test_a_case_is_what_was_given_and_told_and_nothing_else(
-    regressor: Regressor, tmp_path: Path
-) -> None:
-    session = Session(regressor, known={"age": 40})
-    session.tell("pain", "mild")
-    session.tell("city", "Rome")
-    asked = session.ask()
-    session.tell("crp", 2.0)
-    session.undo()
-    assert session.ask() == asked
-    session.save(tmp_path / "case.json")
-    assert Session.load(tmp_path / "case.json", regressor).ask() == asked
-
-
 def test_a_day_is_the_same_at_any_hour() -> None:
     day = Column("seen", "datetime", "date")
     noon, midnight = dt.datetime(2024, 5, 1, 13), dt.date(2024, 5, 1)
@@ -232,14 +239,15 @@ def wrong_answers() -> list[Any]:
     return [
         pytest.param("crpp", 1.0, "no column 'crpp'; is it 'crp'?", id="column"),
         pytest.param("ward", "A", "'ward' is constant and tells", id="constant"),
-        pytest.param("crp", "much", "'crp' holds numbers, and 'much' is none", id="text"),
+        pytest.param("crp", "much", "'much' is no value of 'crp', which is a number", id="text"),
         pytest.param("crp", -1.0, "-1 is no value of 'crp', which is a number from 0", id="sign"),
         pytest.param("age", 1.5, "1.5 is no value of 'age', which is a whole", id="half"),
         pytest.param("city", "Bonn", "which is one of 'Lima', 'Oslo', 'Rome'", id="level"),
         pytest.param("pain", 2, "'pain' holds text, and 2 is none", id="number"),
-        pytest.param("seen", "soon", "'seen' holds dates", id="date"),
-        pytest.param("crp", float("inf"), "infinite", id="infinite"),
-        pytest.param("crp", [1.0], "'crp'", id="list"),
+        pytest.param("seen", "soon", "'soon' is no value of 'seen', which is a date", id="date"),
+        pytest.param("smoker", "maybe", "'maybe' is no value of 'smoker', which is", id="truth"),
+        pytest.param("crp", float("inf"), "inf is infinite or too large", id="infinite"),
+        pytest.param("crp", [1.0], "[1.0] is of type list; give the value of 'crp'", id="list"),
         pytest.param("score", 3.0, "'score' is what the model predicts; it is", id="target"),
     ]
 
@@ -270,6 +278,11 @@ def test_a_wrong_answer_changes_nothing(
         (lambda m: Session(m, costs=[1, 2]), "`costs` is of type list"),
         (lambda m: Session(m, groups={"lab": ["crb"]}), "'lab' has no column 'crb'; is it 'crp'"),
         (lambda m: Session(m, groups={"lab": "crp"}), "The group 'lab' is 'crp'; give a list"),
+        (lambda m: Session(m, groups={"lab": pd.Index([])}), "; give a list of columns."),
+        (lambda m: Session(m, groups={"lab": {"crp"}}), "The group 'lab' is {'crp'}; give a list"),
+        (lambda m: Session(m, groups={"lab": [5]}), "The group 'lab' has no column 5; there are"),
+        (lambda m: Session(m, groups={5: ["crp"]}), "A group is named by a text, not by 5."),
+        (lambda m: Session(m, groups={None: ["crp"]}), "A group is named by a text, not by None."),
         (lambda m: Session(m, groups={"age": ["crp"]}), "'age' has the name of a column"),
         (lambda m: Session(m, groups={"a": ["crp"], "b": ["crp"]}), "in two groups, 'a' and 'b'"),
         (lambda m: Session(m, groups={"a": ["crp"]}, method="variance"), "need method='grid'"),
@@ -341,6 +354,15 @@ def test_a_group_is_a_question_and_is_begun_once(regressor: Regressor) -> None:
     rest = {each.name: each.cost for each in (after, *after.others)}
     assert "lab" not in rest
     assert rest["crp"] == pytest.approx(0.1)
+
+
+def test_groups_may_be_an_index_or_an_array(regressor: Regressor) -> None:
+    for members in (
+        pd.Index(["crp", "pain"]),
+        np.array(["crp", "pain"]),
+        pd.Series(["crp", "pain"]),
+    ):
+        assert Session(regressor, groups={"lab": members}).prices.groups == {"lab": ("crp", "pain")}
 
 
 def test_a_batch_does_not_ask_the_same_twice(regressor: Regressor) -> None:
@@ -436,95 +458,6 @@ def test_the_question_after_the_next_is_thought_of(regressor: Regressor) -> None
     assert question.rate == max(question.gain, total / 2)
 
 
-def test_sessions_go_on_from_a_file(
-    regressor: Regressor, row: dict[str, Any], tmp_path: Path
-) -> None:
-    place = tmp_path / "case.json"
-    session = Session(
-        regressor,
-        known={"age": 61},
-        costs={"crp": 2.0, "lab": 1.0},
-        groups={"lab": ["crp", "pain"]},
-    )
-    for name in ("crp", "smoker", "seen", "pain"):
-        session.tell(name, row[name])
-    session.tell("city", None)
-    session.save(place)
-    regressor.save(tmp_path / "model")
-    again = Session.load(place, load(tmp_path / "model"), stop=policy.budget(1.0))
-    assert again.known == session.known
-    assert again.open == session.open == []
-    assert again.spent == session.spent == 6
-    assert again.predict() == session.predict()
-    assert again.undo().column == "city"
-    assert again.open == ["city"]
-    assert again.ask() is None
-
-
-@pytest.mark.slow
-def test_a_session_is_with_one_model(
-    regressor: Regressor, classifier: Classifier, tmp_path: Path
-) -> None:
-    Session(regressor).save(tmp_path / "case.json")
-    with pytest.raises(InputError, match="is a session with another model"):
-        Session.load(tmp_path / "case.json", classifier)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("", "is no session that hhvaem has saved; name another"),
-        ("[1]", "is no session that hhvaem has saved; name another"),
-        ('{"format": "hhvaem session", "version": 9}', "was saved by another version"),
-        ('{"format": "hhvaem session", "version": 1}', "parts of it are missing or altered"),
-        ("\x80", "is no session"),
-        ("[" * 100_000, "is no session"),
-    ],
-)
-def test_files_that_are_no_session(
-    regressor: Regressor, tmp_path: Path, content: str, message: str
-) -> None:
-    place = tmp_path / "case.json"
-    place.write_text(content, "latin-1")
-    with pytest.raises(InputError) as told:
-        Session.load(place, regressor)
-    assert message in str(told.value)
-    assert str(place) in str(told.value)
-
-
-@pytest.mark.usefixtures("as_users_have_it")
-def test_altered_files_are_refused(regressor: Regressor, tmp_path: Path) -> None:
-    place = tmp_path / "case.json"
-    Session(regressor, known={"crp": 1.0}).save(place)
-    whole = json.loads(place.read_text())
-    for altered in (
-        {"given": {"crp": "x"}},
-        {"given": {"crb": 1.0}},
-        {"history": [{"column": "crp"}]},
-        {"history": [{"column": "crp", "value": -2.0, "gain": None, "cost": 1.0}]},
-        {"history": [{"column": "age", "value": 2, "gain": None, "cost": "1"}]},
-        {"history": [{"column": "age", "value": 2, "gain": None, "cost": -5}]},
-        {"history": [{"column": "age", "value": 2, "gain": "a", "cost": 1}]},
-        {"history": [{"column": ["age"], "value": 2, "gain": None, "cost": 1}]},
-        {"history": [{"column": "age", "value": 2, "gain": None, "cost": 1}] * 2},
-        {"history": [{"column": "crp", "value": 2, "gain": None, "cost": 1}]},
-        {"given": {"seen": "rubbish"}},
-        {"given": {"seen": 5}},
-        {"costs": {"crp": -1}},
-        {"groups": {"lab": ["crb"]}},
-        {"method": "magic"},
-        {"draws": 0},
-    ):
-        place.write_text(json.dumps({**whole, **altered}))
-        with pytest.raises(InputError) as told:
-            Session.load(place, regressor)
-        assert str(place) in str(told.value)
-    with pytest.raises(InputError, match="cannot be read"):
-        Session.load(tmp_path / "absent.json", regressor)
-    with pytest.raises(InputError, match="absent"):
-        Session(regressor).save(tmp_path / "absent" / "case.json")
-
-
 def test_gains_of_tables(regressor: Regressor, row: dict[str, Any]) -> None:
     table = pd.concat([as_table({}), as_table({"crp": 4.0}), as_table(row)], ignore_index=True)
     gains, errors = regressor.acquire(table, return_error=True)
@@ -562,3 +495,18 @@ def test_several_targets() -> None:
         warnings.simplefilter("error")
         session.tell("x0", 1.0)
     assert replace(question, others=()).columns == ("x0",)
+
+
+def test_an_unseen_level_is_observed_and_no_candidate(regressor: Regressor) -> None:
+    with pytest.warns(TableWarning, match="'Bonn'"):
+        gains, errors = regressor.acquire(as_table({"city": "Bonn"}), return_error=True)
+    assert np.isnan([gains["city"].item(), errors["city"].item()]).all()
+    assert gains.drop(columns="city").notna().all(axis=None)
+
+
+def test_constant_columns_are_nothing_to_ask_for() -> None:
+    rows = np.ones((30, 2))
+    with pytest.warns(TableWarning, match="predicts hidden cells no better"):
+        model = Regressor(preset="fast", max_steps=20, random_state=0).fit(rows, np.arange(30.0))
+    with pytest.raises(InputError, match="there is nothing to ask"):
+        model.acquire(rows)

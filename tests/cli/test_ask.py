@@ -61,9 +61,9 @@ def typed(lines: str, *arguments: Any) -> str:
 
 
 def test_a_dialogue_from_start_to_end(folder: Path) -> None:
-    said = typed("why\nmuch\n-3\n4.0\nundo\n\n4\nROME\nunknown\n?\n", folder / "score")
+    said = typed("why\nmuch\n-3\n4.0\nundo\n\n4\nROME\nunknown\nskip\n", folder / "score")
     shown = [line.strip() for line in said.splitlines()]
-    assert shown[0] == "A value; or `unknown`, `why`, `undo`, `stop`."
+    assert shown[0] == "A value; or `unknown`, `why`, `undo`, `stop`, `help`."
     asked = [line.removeprefix("Ask for ") for line in shown if line.startswith("Ask for ")]
     assert asked[0] == "crp"
     # It was asked for again after it was taken back.
@@ -89,6 +89,34 @@ def test_a_dialogue_from_start_to_end(folder: Path) -> None:
     # Answers make the interval shorter.
     assert drawn[-1].count("─") < drawn[0].count("─") / 2
     assert "█" * 24 in said
+
+
+@pytest.mark.parametrize("word", ["help", "HELP", "?"])
+def test_words_are_listed(folder: Path, word: str) -> None:
+    said = typed(f"{word}\nstop\n", folder / "score")
+    lines = [line.strip() for line in said.splitlines()]
+    for expected in (
+        "unknown, skip  it cannot be measured, and is not asked for again",
+        "undo           take the last answer back",
+        "help, ?        show these words",
+    ):
+        assert expected in lines
+    assert lines[-1] == "0 answers, 0 spent."
+
+
+NO_GAIN = "No gain that is left can be told from zero: `stop` ends here, and answers are taken as"
+
+
+def test_it_is_said_when_nothing_tells_any_more(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({name: rng.normal(size=300) for name in ("all", "no", "nor", "none")})
+    score = pd.Series(3 * table["all"] + 0.1 * rng.normal(size=300), name="score")
+    Regressor(preset="fast", random_state=0).fit(table, score).save(tmp_path / "model")
+    said = " ".join(typed("1\n0\n0\nundo\n0\n0\n", tmp_path / "model").split())
+    # With the last column, and again after an answer was taken back; it ends nothing.
+    assert said.count(NO_GAIN) == 2
+    assert said.index("Ask for no ") < said.index(NO_GAIN) < said.index("is open again")
+    assert said.endswith("4 answers, 4 spent.")
 
 
 @pytest.mark.slow
@@ -178,9 +206,9 @@ def test_levels_that_are_called_like_commands(tmp_path: Path) -> None:
     y = pd.Series(3.0 * code + 0.1 * rng.normal(size=200), name="score")
     Regressor(preset="fast", random_state=0).fit(table, y).save(tmp_path / "model")
     said = typed("unknown\nstop\n", tmp_path / "model")
-    assert "`unknown` is one of its values; ? if it is not known." in said
+    assert "`unknown` is one of its values; `skip` if it is not known." in said
     assert said.splitlines()[-1] == "1 answer, 1 spent."
-    assert typed("?\nstop\n", tmp_path / "model").splitlines()[-1] == "0 answers, 0 spent."
+    assert typed("skip\nstop\n", tmp_path / "model").splitlines()[-1] == "0 answers, 0 spent."
     # In a file of one row, a level that looks like a number is read as one.
     (tmp_path / "row.csv").write_text("ward\n1\n")
     done = hhvaem("ask", tmp_path / "model", "--answers", tmp_path / "row.csv")

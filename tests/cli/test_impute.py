@@ -1,5 +1,6 @@
 """`hhvaem impute` as it is typed: what the library fills, part by part, whatever the file."""
 
+import datetime as dt
 import json
 import subprocess
 import sys
@@ -81,6 +82,38 @@ def test_draws_are_those_of_the_library_in_long_format(place: Path) -> None:
         assert part.to_pylist() == each.to_pylist()
     assert facts["draws"] == 3
     assert facts["filled"] == holes(table(seed=1)) - 40
+
+
+def test_draws_are_shifted_as_those_of_the_library(place: Path) -> None:
+    shift = ("x=1.5", "day=30", "city=Oslo:0.7", "flag=True:-1", "city=Bern:0.2")
+    _, long = impute(place, "--draws", "2", *(part for by in shift for part in ("--shift", by)))
+    by = {
+        "x": 1.5,
+        "day": dt.timedelta(days=30),
+        "city": {"Oslo": 0.7, "Bern": 0.2},
+        "flag": {True: -1.0},
+    }
+    own = load(MODEL).sample(table(seed=1), 2, posterior="encoder", shift=by)
+    for i, each in enumerate(own):
+        part = long.filter(pa.array(np.arange(80) % 2 == i)).drop_columns(["draw", "row"])
+        assert part.to_pylist() == each.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("shift", "said"),
+    [
+        ("x", "--shift takes COLUMN=BY, as in --shift income=100"),
+        ("x=much", "--shift takes COLUMN=BY"),
+        ("y=1", "no column 'y' whose holes could be shifted"),
+        ("city=1", "'' is no level of 'city'"),
+        ("city=Paris:1", "'Paris' is no level of 'city'"),
+        ("x=nan", "holds numbers, which nan does not shift"),
+    ],
+)
+def test_wrong_shifts_are_told_and_nothing_is_written(place: Path, shift: str, said: str) -> None:
+    command = ("impute", MODEL, place / "a.parquet", "--out", place / "b.csv", "--draws", "2")
+    assert said in refused(*command, "--shift", shift)
+    assert not (place / "b.csv").exists()
 
 
 def test_equal_rows_in_all_parts_have_draws_of_their_own(place: Path) -> None:
@@ -395,6 +428,7 @@ def test_the_model_is_not_written_over(place: Path) -> None:
         (["--intervals", "0.9999999999999999"], "is too near 1"),
         (["--intervals", "1"], "no probability between 0 and 1"),
         (["--draws", "0"], "--draws"),
+        (["--shift", "x=1"], "Only draws can be shifted"),
         (["--posterior", "x"], "--posterior"),
     ],
 )

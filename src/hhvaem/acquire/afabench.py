@@ -8,12 +8,15 @@ come and go as NumPy has them; tensors are taken as well, and arrays given back.
 import copy
 import os
 from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from hhvaem.acquire.policy import CHEAPEST
+from hhvaem.checks import check_count
+from hhvaem.containers import shown
 from hhvaem.errors import InputError
 from hhvaem.estimators import Classifier
 
@@ -45,21 +48,24 @@ class Acquirer:
             raise InputError("AFABench needs a fitted Classifier.")
         self.model = copy.copy(model)
         features = model.n_features_in_
-        self.costs = np.ones(features) if costs is None else np.asarray(costs, np.float64)
-        if self.costs.shape != (features,) or not (self.costs >= 0).all():
+        self.costs = np.ones(features) if costs is None else _numbers("costs", costs)
+        if (
+            self.costs.shape != (features,)
+            or not (np.isfinite(self.costs) & (self.costs >= 0)).all()
+        ):
             raise InputError(f"Give {features} costs that are not negative, one for each feature.")
         self._least = 0.0
 
     def set_cost_param(self, cost_param: float) -> None:
         """Stop where no feature tells so many nats for each unit of its cost."""
-        if not cost_param >= 0:
-            raise InputError(f"cost_param={cost_param!r} must be a number from 0.")
+        if not isinstance(cost_param, Real) or not 0 <= float(cost_param) < np.inf:
+            raise InputError(f"cost_param={shown(cost_param)} must be a number from 0.")
         self._least = float(cost_param)
 
     def set_seed(self, seed: int | None) -> None:
         """Draw in another way; None changes nothing."""
         if seed is not None and self.model.fitted_ is not None:
-            self.model.fitted_ = replace(self.model.fitted_, seed=int(seed))
+            self.model.fitted_ = replace(self.model.fitted_, seed=check_count("seed", seed, 0))
 
     def act(
         self,
@@ -81,13 +87,21 @@ class Acquirer:
             Not looked at.
         """
         del label, feature_shape
-        features, shown = _rows(masked_features, feature_mask)
+        features, seen = self._rows(masked_features, feature_mask)
+        closed = seen
+        if selection_mask is not None:
+            asked = _flags("selection_mask", selection_mask)
+            if asked.shape != np.shape(feature_mask):
+                raise InputError(
+                    f"selection_mask has the shape {asked.shape}, and feature_mask "
+                    f"{np.shape(feature_mask)}; give both of one shape."
+                )
+            closed = seen | asked.reshape(seen.shape)
         gains = np.full(features.shape, np.nan)
         names = list(self.model.schema_.names)
         found = self.model.acquire(features)
         places = [names.index(column.name) for column in self.model.schema_.modelled]
         gains[:, places] = found
-        closed = shown if selection_mask is None else shown | _flat(selection_mask).astype(bool)
         rate = np.where(closed | np.isnan(gains), -np.inf, gains / np.maximum(self.costs, CHEAPEST))
         best = rate.argmax(1)
         worth = rate[np.arange(len(rate)), best]
@@ -103,7 +117,7 @@ class Acquirer:
     ) -> Float[np.ndarray, "*batch classes"]:
         """Give the probabilities of the classes."""
         del label, feature_shape
-        features, _ = _rows(masked_features, feature_mask)
+        features, _ = self._rows(masked_features, feature_mask)
         shares = np.asarray(self.model.predict_proba(features))
         return shares.reshape(*np.shape(feature_mask)[:-1], -1)
 
@@ -123,15 +137,40 @@ class Acquirer:
         self.model.set_params(device=None if device is None else str(device).split(":")[0])
         return self
 
+    def _rows(
+        self, masked_features: Any, feature_mask: Any
+    ) -> tuple[Float[np.ndarray, "rows features"], Bool[np.ndarray, "rows features"]]:
+        """Give rows of features, NaN where they are not shown, and where they are."""
+        features = _numbers("masked_features", masked_features)
+        seen = _flags("feature_mask", feature_mask)
+        count = self.model.n_features_in_
+        if features.shape != seen.shape or not seen.ndim or seen.shape[-1] != count:
+            raise InputError(
+                f"masked_features has the shape {features.shape} and feature_mask {seen.shape}; "
+                f"give both of one shape, with the {count} features of the model at its end."
+            )
+        features, seen = features.reshape(-1, count), seen.reshape(-1, count)
+        absent = np.argwhere(seen & ~np.isfinite(features))
+        if len(absent):
+            row, column = absent[0]
+            raise InputError(
+                f"feature_mask shows feature {column} of row {row} (counted from 0), and "
+                "masked_features has no number there; make it False there."
+            )
+        return np.where(seen, features, np.nan), seen
 
-def _rows(
-    masked_features: Any, feature_mask: Any
-) -> tuple[Float[np.ndarray, "rows features"], np.ndarray]:
-    """Give rows of features, NaN where they are not shown."""
-    features, shown = _flat(masked_features), _flat(feature_mask).astype(bool)
-    return np.where(shown, features.astype(np.float64), np.nan), shown
+
+def _numbers(name: str, given: Any) -> Float[np.ndarray, "*shape"]:
+    """Give an array or a tensor as floats."""
+    try:
+        return np.asarray(given, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} is no array of numbers; give one.") from error
 
 
-def _flat(array: Any) -> np.ndarray:
-    found = np.asarray(array)
-    return found.reshape(-1, found.shape[-1])
+def _flags(name: str, given: Any) -> Bool[np.ndarray, "*shape"]:
+    """Give a mask, which some methods of the benchmark have as the numbers 0 and 1."""
+    found = _numbers(name, given)
+    if not ((found == 0) | (found == 1)).all():
+        raise InputError(f"{name} has other values than True and False; give only these.")
+    return found == 1

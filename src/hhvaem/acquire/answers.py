@@ -1,15 +1,41 @@
-"""Answers that people type, or that a file has: texts that become values of a column."""
+"""Answers as people give them, values or texts, and the numbers that a model sees for them."""
 
 import datetime as dt
+from numbers import Real
 from typing import Any
 
-from hhvaem.containers import shown
+import numpy as np
+
+from hhvaem.containers import is_unicode, shown
 from hhvaem.errors import InputError
 from hhvaem.reading import FAMILY
 from hhvaem.schema import LEVELLED, Column
 from hhvaem.table import encode_value, legal
 
 _TRUE, _FALSE = ("true", "yes", "y"), ("false", "no", "n")
+# What values of each family are, for a message.
+_PLAIN = {"numbers": "a plain number", "text": "a text", "dates": "a date"}
+
+
+def answer(column: Column, given: Any) -> Any:
+    """Give an answer as a value of its column: of other columns than texts, texts are read.
+
+    Raises
+    ------
+    InputError
+        Where it is no value of the column, in words about this value.
+
+    Examples
+    --------
+    >>> answer(Column("seen", "datetime", "date"), "2020-01-31")
+    datetime.date(2020, 1, 31)
+    >>> answer(Column("age", "count", "integer"), 61)
+    61
+    """
+    if isinstance(given, str) and FAMILY[column.storage] != "text":
+        return parsed(column, given)
+    number(column, given)
+    return given
 
 
 def parsed(column: Column, text: str) -> Any:
@@ -30,11 +56,54 @@ def parsed(column: Column, text: str) -> Any:
     61.0
     """
     text = text.strip()
-    value = _level(column, text) if column.kind in LEVELLED else _number(column, text)
+    value = _level(column, text) if column.kind in LEVELLED else _ordered(column, text)
     if value is None:
         raise InputError(f"{shown(text)} is no value of {column.name!r}, {legal(column)}.")
-    encode_value(column, value)
+    number(column, value)
     return value
+
+
+def number(column: Column, value: Any) -> float:
+    """Turn a value into the number that a model sees.
+
+    What no table may hold is refused here, in words about one value instead of a row of a table.
+
+    Raises
+    ------
+    InputError
+        Where it is no value of the column.
+
+    Examples
+    --------
+    >>> number(Column("pain", "ordinal", "text", levels=("none", "mild")), "mild")
+    1.0
+    """
+    known = bool | int | float | str | dt.date | np.bool_ | np.integer | np.floating | np.datetime64
+    if not isinstance(value, known) or isinstance(value, np.timedelta64):
+        raise InputError(
+            f"{' '.join(shown(value).split())} is of type {type(value).__name__}; give the value "
+            f"of {column.name!r}, {legal(column)}, as {_PLAIN[FAMILY[column.storage]]}."
+        )
+    if isinstance(value, str) and not is_unicode(value):
+        raise InputError(f"{shown(value)} is no valid Unicode, and no value of {column.name!r}.")
+    if isinstance(value, np.datetime64) and not 1 <= value.astype("M8[Y]").astype(int) + 1970 < 1e4:
+        raise InputError(
+            f"{value} is no value of {column.name!r}: give a date of the years 1 to 9999."
+        )
+    if isinstance(value, Real) and _is_infinite(value):
+        raise InputError(
+            f"{shown(value)} is infinite or too large, and no value of {column.name!r}, "
+            f"{legal(column)}."
+        )
+    return encode_value(column, value)
+
+
+def is_missing(value: Any) -> bool:
+    """Say whether this stands for nothing: None, NaN, NaT or NA."""
+    if value is None or type(value).__name__ == "NAType":  # pandas, which need not be installed
+        return True
+    # NaN and NaT are what differs from itself.
+    return isinstance(value, Real | dt.date | np.generic) and bool(value != value)
 
 
 def _level(column: Column, text: str) -> Any:
@@ -44,17 +113,20 @@ def _level(column: Column, text: str) -> Any:
         return (exact or folded)[0]
     if column.storage == "boolean" and text.casefold() in _TRUE + _FALSE:
         return text.casefold() in _TRUE
-    number = _as_number(text)
-    return next((level for level in column.levels if level == number), None)
+    found = _as_number(text)
+    return next((level for level in column.levels if level == found), None)
 
 
-def _number(column: Column, text: str) -> Any:
+def _ordered(column: Column, text: str) -> Any:
     if FAMILY[column.storage] != "dates":
         return _as_number(text)
     try:
-        return dt.datetime.fromisoformat(text)
-    except ValueError:
+        moment = dt.datetime.fromisoformat(text)
+        if moment.tzinfo is not None:  # tables are read in UTC as well
+            moment = moment.astimezone(dt.UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):
         return None
+    return moment.date() if column.storage == "date" else moment
 
 
 def _as_number(text: str) -> float | None:
@@ -62,3 +134,10 @@ def _as_number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
+
+
+def _is_infinite(value: Any) -> bool:
+    try:
+        return bool(np.isinf(float(value)))
+    except OverflowError:  # an integer beyond all floats
+        return True

@@ -1,7 +1,9 @@
 """One row and the draws of its latents, as numbers: what a session asks of a model."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +18,8 @@ from hhvaem.acquire.scores import Asked, Worth, asked, settled
 from hhvaem.fitting import Chunk, Fitted, row_keys
 from hhvaem.model import Row
 from hhvaem.predictive import Predictive
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 # The share of draws that must be left in effect after an answer: with fewer, chains start anew.
 LEFT = 0.1
@@ -121,6 +125,17 @@ class Case:
     @property
     def _chains(self) -> Float[Array, "m draws 1 size"]:
         return self.positions[:, :, None]
+
+
+def on_device(method: F) -> F:
+    """Let a method of what has a `model` compute where that model does."""
+
+    @wraps(method)
+    def there(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with self.model._on_device():
+            return method(self, *args, **kwargs)
+
+    return cast(F, there)
 
 
 def sets_of(columns: Sequence[Sequence[int]], width: int) -> Bool[np.ndarray, "sets columns"]:

@@ -49,7 +49,7 @@ class Gains(NamedTuple):
     null
         What is in it by chance: finitely many draws always seem to know something.
     error
-        The standard error of `raw`, from its spread over chains.
+        The standard error of `raw`, from its spread over chains; NaN where that says nothing.
     most
         What there is to be known, where that is finite.
     """
@@ -444,7 +444,10 @@ def _histogram(
             joint = (joint[:, :, None] * other[:, None]).reshape(len(joint), -1)
         shares = jnp.broadcast_to(joint[:, None], (*mass.shape, joint.shape[1]))
         same = jnp.eye(joint.shape[1])
-        return _information(mass[None], [Outcome(shares[None], same[None])], chains)
+        found = _information(mass[None], [Outcome(shares[None], same[None])], chains)
+        # With a bin for each draw, all have the same part in the estimate, whatever it is worth.
+        enough = len(x) > jnp.where(levels == 1, bins, levels)
+        return found._replace(error=jnp.where(enough, found.error, jnp.nan))
 
     each = (cells.T, jnp.swapaxes(targets, 0, 1), jnp.array(models.marginals.levels))
     found = jax.vmap(column)(*each)

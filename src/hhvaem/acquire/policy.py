@@ -4,7 +4,7 @@ A rule is a function of a question and of where things stand. It objects with a 
 nothing to say; a question is asked if no rule objects.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from hhvaem.checks import check_count
+from hhvaem.containers import shown, some
 from hhvaem.errors import InputError
 
 # Questions that cost nothing are as good as this cheap.
@@ -30,14 +31,20 @@ class Question:
         What would be told.
     gain, error
         What it is expected to tell about the targets, in nats (in variances for
-        `method="variance"`), and the standard error of that estimate.
+        `method="variance"`), and the standard error of that estimate; NaN where there are too few
+        draws to tell.
     cost
         What it costs.
     ahead
         What it and the best question after it are expected to tell, and what they cost; None
         unless that was asked for.
     others
-        What else could be asked, best first.
+        What else could be asked, best first: nothing to which a rule objects.
+
+    Examples
+    --------
+    >>> Question("blood", ("iron", "crp"), gain=0.2, error=0.012, cost=3.0)
+    <Question 'blood' (iron, crp): gain 0.2 ± 0.012, cost 3>
     """
 
     name: str
@@ -47,6 +54,14 @@ class Question:
     cost: float
     ahead: tuple[float, float] | None = None
     others: tuple["Question", ...] = ()
+
+    def __repr__(self) -> str:
+        of = f" ({some(self.columns, most=4)})" if len(self.columns) > 1 else ""
+        error = f" ± {self.error:.2g}" if self.error == self.error else ""
+        rest = f", {len(self.others)} others" if self.others else ""
+        return (
+            f"<Question {self.name!r}{of}: gain {self.gain:.2g}{error}, cost {self.cost:g}{rest}>"
+        )
 
     @property
     def rate(self) -> float:
@@ -69,6 +84,13 @@ class Prediction:
         Ends of the interval that holds a number with probability `level`; None for labels.
     shares
         The probability of each label; empty for numbers.
+
+    Examples
+    --------
+    >>> Prediction("pressure", 120.0, 104.0, 133.0, 0.9)
+    <Prediction pressure 120 (90%: 104 to 133)>
+    >>> Prediction("risk", "low", shares=(("high", 0.2), ("low", 0.8)))
+    <Prediction risk 'low' (80%)>
     """
 
     target: str
@@ -77,6 +99,16 @@ class Prediction:
     high: float | None = None
     level: float | None = None
     shares: tuple[tuple[Any, float], ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<Prediction {self}>"
+
+    def __str__(self) -> str:
+        if self.low is None or self.high is None or self.level is None:
+            share = max((share for _, share in self.shares), default=float("nan"))
+            return f"{self.target} {shown(self.value)} ({share:.0%})"
+        ends = f"{self.level:.0%}: {self.low:.4g} to {self.high:.4g}"
+        return f"{self.target} {self.value:.4g} ({ends})"
 
 
 class Standing(NamedTuple):
@@ -100,6 +132,39 @@ class Standing(NamedTuple):
 Rule = Callable[[Question, Standing], str | None]
 
 
+def objection(rules: Sequence[Rule], question: Question, standing: Standing) -> str | None:
+    """Give the sentence of the first rule that objects to a question; None where none does.
+
+    Raises
+    ------
+    InputError
+        Where a rule says something else than a sentence.
+    """
+    for rule in rules:
+        said = rule(question, standing)
+        if said is not None and not isinstance(said, str):
+            raise InputError(f"A rule objects with a sentence or returns None, not {said!r}.")
+        if said:
+            return said
+    return None
+
+
+def as_rules(stop: Any) -> tuple[Rule, ...]:
+    """Take a rule, or several of them.
+
+    Raises
+    ------
+    InputError
+        Where one of them is none.
+    """
+    rules = (stop,) if callable(stop) or isinstance(stop, str) else stop
+    if not isinstance(rules, Sequence) or not all(map(callable, rules)):
+        raise InputError(
+            f"stop={stop!r} is no rule; give one of hhvaem.acquire.policy, or a list of them."
+        )
+    return tuple(rules)
+
+
 def budget(most: float) -> Rule:
     """Ask nothing that costs more than is left of a budget.
 
@@ -120,7 +185,15 @@ def budget(most: float) -> Rule:
 
 
 def worth(least: float, errors: float = 2.0) -> Rule:
-    """Ask nothing whose gain for each unit of cost is below `least`, by so many of its errors."""
+    """Ask nothing whose gain for each unit of cost is below `least`, by so many of its errors.
+
+    Examples
+    --------
+    >>> rule = worth(0.02)
+    >>> rule(Question("ecg", ("ecg",), 0.05, 0.01, cost=3.0), Standing(1, 2.0, ()))
+    >>> rule(Question("mri", ("mri",), 0.01, 0.01, cost=3.0), Standing(1, 2.0, ()))
+    'Nothing left is worth 0.02 for each unit of cost.'
+    """
     _check_number("least", least)
     _check_number("errors", errors)
 
@@ -135,7 +208,15 @@ def worth(least: float, errors: float = 2.0) -> Rule:
 
 
 def confident(share: float) -> Rule:
-    """Ask nothing more once every target has a label of at least this probability."""
+    """Ask nothing more once every target has a label of at least this probability.
+
+    Examples
+    --------
+    >>> rule = confident(0.75)
+    >>> sure = Standing(1, 1.0, (Prediction("risk", "low", shares=(("low", 0.8), ("high", 0.2))),))
+    >>> rule(Question("ecg", ("ecg",), 0.2, 0.01, cost=3.0), sure)
+    'The prediction is at least 75% sure.'
+    """
     _check_number("share", share, most=1.0)
 
     def rule(question: Question, standing: Standing) -> str | None:
@@ -182,7 +263,14 @@ def decided(*edges: float) -> Rule:
 
 
 def at_most(count: int) -> Rule:
-    """Ask so many questions at most."""
+    """Ask so many questions at most.
+
+    Examples
+    --------
+    >>> rule = at_most(2)
+    >>> rule(Question("ecg", ("ecg",), 0.2, 0.01, cost=3.0), Standing(2, 2.0, ()))
+    'As many questions as may be asked, 2, were asked.'
+    """
     check_count("count", count, 0)
 
     def rule(question: Question, standing: Standing) -> str | None:
@@ -193,7 +281,13 @@ def at_most(count: int) -> Rule:
 
 
 def at_least(count: int, other: Rule) -> Rule:
-    """Let another rule object only once so many answers have been given."""
+    """Let another rule object only once so many answers have been given.
+
+    Examples
+    --------
+    >>> rule = at_least(1, budget(0.0))
+    >>> rule(Question("ecg", ("ecg",), 0.2, 0.01, cost=3.0), Standing(0, 0.0, ()))
+    """
     check_count("count", count, 0)
     if not callable(other):
         raise InputError(f"at_least needs a rule to hold back, not {other!r}.")

@@ -45,7 +45,7 @@ class Prices:
 def prices(
     columns: Sequence[Column],
     costs: Mapping[str, float] | None = None,
-    groups: Mapping[str, Sequence[str]] | None = None,
+    groups: Mapping[str, Iterable[str]] | None = None,
 ) -> Prices:
     """Put costs together: those given, or else those of the columns themselves.
 
@@ -96,18 +96,24 @@ def _groups(names: list[str], groups: Any) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     of: dict[str, str] = {}
     for group, members in _mapping("groups", groups).items():
+        if not isinstance(group, str):
+            raise InputError(f"A group is named by a text, not by {shown(group)}.")
         if group in names:
             raise InputError(f"The group {group!r} has the name of a column; give it another.")
-        if isinstance(members, str) or not isinstance(members, Sequence) or not members:
+        # Also an array or an index, such as the columns of a frame.
+        several = isinstance(members, Sequence) or len(getattr(members, "shape", ())) == 1
+        if isinstance(members, str) or not several or not len(members):
             raise InputError(f"The group {group!r} is {shown(members)}; give a list of columns.")
         for name in members:
-            if name not in names:
-                raise InputError(f"The group {group!r} has no column {name!r}{near(name, names)}")
+            if not isinstance(name, str) or name not in names:
+                raise InputError(
+                    f"The group {group!r} has no column {shown(name)}{near(name, names)}"
+                )
             if of.setdefault(name, group) != group:
                 raise InputError(
                     f"The column {name!r} is in two groups, {of[name]!r} and {group!r}; one can be."
                 )
-        found[group] = tuple(dict.fromkeys(members))
+        found[group] = tuple(dict.fromkeys(map(str, members)))
     return found
 
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import jax
 import jax.numpy as jnp
@@ -22,8 +22,9 @@ from hhvaem import posterior
 from hhvaem.acquire.information import Method
 from hhvaem.acquire.policy import CHEAPEST
 from hhvaem.acquire.scores import Worth, worth
+from hhvaem.checks import check_count
 from hhvaem.compiling import padded_length, program
-from hhvaem.containers import listed
+from hhvaem.containers import listed, shown
 from hhvaem.encoding import Cells, TableMask, TableValues
 from hhvaem.errors import InputError
 from hhvaem.fitting import ROWS, ROWS_ON_ACCELERATOR, Fitted, row_keys
@@ -124,15 +125,15 @@ def roll_out(
         A method of `hhvaem.acquire.information`, by its gain per cost, chosen anew in each row at
         each step; `random`, an order of each row's own; or `fixed`, one order for all rows.
     start
-        What is known at the start; None for nothing.
+        What is known at the start, of what the mask shows; None for nothing.
     costs
         What each column costs; None for 1.
     order
-        That of `fixed`; None for that of mean gains per cost at the start.
+        That of `fixed`, and of no other policy; None for that of mean gains per cost at the start.
     how
         How latents are drawn; None for as in predictions.
     bins
-        Of the policy `histogram`.
+        Of the policy `histogram`, at least 2.
     steps
         When to end; None for when nothing is left to be asked.
     seed
@@ -141,8 +142,9 @@ def roll_out(
     Raises
     ------
     InputError
-        Where the policy is unknown, the model has no target, the arrays do not fit together, a cost
-        is negative or missing, or the order names no column or one twice.
+        Where the policy is unknown, the model has no target, the arrays do not fit together or lack
+        what their mask shows, a cost is negative or missing, a number is out of its range, or the
+        order names no column or one twice, or is given to a policy that has its own.
 
     Examples
     --------
@@ -158,13 +160,20 @@ def roll_out(
     >>> found.error[0][0] > 2 * found.error[1][0]
     True
     """
-    start = np.zeros_like(mask) if start is None else start
-    paid = np.ones(mask.shape[1]) if costs is None else np.asarray(costs, np.float64)
-    _check(fitted, values, mask, truth, policy, start, paid)
+    _check_model(fitted)
+    values, truth = _numbers("values", values), _numbers("truth", truth)
+    mask = _flags("mask", mask)
+    start = np.zeros_like(mask) if start is None else _flags("start", start)
+    columns = len(fitted.encoding.laws)
+    paid = np.ones(columns) if costs is None else _numbers("costs", costs)
+    _check_arrays(fitted, values, mask, truth, start, paid)
+    _check_choices(policy, order, how)
+    bins, seed = check_count("bins", bins, 2), check_count("seed", seed, 0)
+    steps = None if steps is None else check_count("steps", steps, 0)
     if how is None:
         how = fitted.plan.how
         how = dataclasses.replace(how, chains=-(-how.chains // fitted.members))
-    look, rows = _Look(fitted, values, how, bins), _Rows(mask, start & mask)
+    look, rows = _Look(fitted, values, how, bins), _Rows(mask, start)
     method: Method | None = None
     steady: Order | None = None
     if policy == "random":
@@ -353,19 +362,55 @@ def _random_orders(rows: int, columns: int, seed: int) -> Order:
     return np.stack(each)
 
 
-def _check(
+def _check_model(fitted: Any) -> None:
+    if not isinstance(fitted, Fitted):
+        raise InputError(
+            f"fitted is of type {type(fitted).__name__}; give the `fitted_` of a Regressor or "
+            "Classifier."
+        )
+    if fitted.target_encoding is None:
+        raise InputError("This model has no target to ask for; fit one with a target.")
+
+
+def _numbers(name: str, given: Any) -> Float[np.ndarray, "*shape"]:
+    return _array(name, given, "fiu", "numbers").astype(np.float64)
+
+
+def _flags(name: str, given: Any) -> Bool[np.ndarray, "*shape"]:
+    return _array(name, given, "b", "True and False")
+
+
+def _array(name: str, given: Any, kinds: str, what: str) -> np.ndarray:
+    try:
+        found = np.asarray(given)
+    except ValueError:  # lists of several lengths
+        found = np.asarray(None)
+    if found.dtype.kind not in kinds:
+        raise InputError(f"{name} is no array of {what}; give one.")
+    return found
+
+
+def _check_choices(policy: Any, order: Any, how: Any) -> None:
+    if policy not in POLICIES:
+        raise InputError(f"policy={policy!r} is unknown; use {listed(POLICIES)}.")
+    if order is not None and policy != "fixed":
+        raise InputError(
+            f"order is for policy='fixed', and policy={policy!r} has its own; leave one of both "
+            "out."
+        )
+    if not isinstance(how, How | None):
+        raise InputError(f"how={shown(how)} is no How; give one of hhvaem.posterior, or None.")
+
+
+def _check_arrays(
     fitted: Fitted,
     values: TableValues,
     mask: TableMask,
     truth: Truth,
-    policy: str,
     start: TableMask,
     costs: Float[np.ndarray, " *columns"],
 ) -> None:
-    if policy not in POLICIES:
-        raise InputError(f"policy={policy!r} is unknown; use {listed(POLICIES)}.")
-    if fitted.target_encoding is None:
-        raise InputError("This model has no target to ask for; fit one with a target.")
+    assert fitted.target_encoding is not None
     shape = (len(values), len(fitted.encoding.laws))
     for name, array, expected in (
         ("values", values, shape),
@@ -381,6 +426,16 @@ def _check(
             )
     if not len(values):
         raise InputError("There is no row to ask about; give at least one.")
+    for name, where, found in (
+        ("mask", mask & ~np.isfinite(values), "values has no number there"),
+        ("start", start & ~mask, "mask hides that cell"),
+    ):
+        if where.any():
+            row, column = np.argwhere(where)[0]
+            raise InputError(
+                f"{name} is True in row {row} and column {column} (counted from 0), and {found}; "
+                "make it False there."
+            )
     wrong = np.flatnonzero(~(np.isfinite(costs) & (costs >= 0)))
     if wrong.size:
         raise InputError(
@@ -394,8 +449,10 @@ def _check(
 
 
 def _checked_order(order: Sequence[int], columns: int) -> Int[np.ndarray, " columns"]:
-    if sorted(order) != list(range(columns)):
+    found = _array("order", order, "iu", "whole numbers")
+    if found.ndim != 1 or sorted(found.tolist()) != list(range(columns)):
         raise InputError(
-            f"order={list(order)!r} does not name each of the columns 0 to {columns - 1} once."
+            f"order={shown(found.tolist())} does not name each of the columns 0 to {columns - 1} "
+            "once."
         )
-    return np.array(order)
+    return found

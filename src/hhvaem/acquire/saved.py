@@ -35,7 +35,7 @@ def save(session: Session, path: str | os.PathLike[str]) -> None:
         "given": {name: _plain(schema[name], value) for name, value in session.given.items()},
         "history": [
             each._replace(value=_plain(schema[each.column], each.value))._asdict()
-            for each in session.history
+            for each in session.told
         ],
         "costs": {**session.prices.columns, **session.prices.begun},
         "groups": session.prices.groups,
@@ -113,7 +113,8 @@ def _back(column: Column, value: Any) -> Any:
     if value is None or FAMILY[column.storage] != "dates":
         return value
     try:
-        return dt.datetime.fromisoformat(value)
+        moment = dt.datetime.fromisoformat(value)
+        return moment.date() if column.storage == "date" else moment
     except (TypeError, ValueError) as error:
         raise InputError(f"{shown(value)} is no date of {column.name!r}.") from error
 
@@ -135,13 +136,13 @@ def _read(place: Any) -> dict[str, Any]:
         "method": str, "look_ahead": bool, "draws": int,
     }  # fmt: skip
     whole = all(isinstance(content.get(name), kind) for name, kind in kinds.items())
-    if not whole or not _is_history(content["history"], content["given"]):
+    if not whole or not _is_history(content["history"]):
         raise InputError(f"{wanted}: parts of it are missing or altered.")
     return content
 
 
-def _is_history(history: list[Any], given: dict[str, Any]) -> bool:
-    """Say whether answers are such as a session has: each column once, costs that were paid."""
+def _is_history(history: list[Any]) -> bool:
+    """Say whether answers are such as a session has."""
     for each in history:
         if not isinstance(each, dict) or set(each) != set(Told._fields):
             return False
@@ -151,5 +152,4 @@ def _is_history(history: list[Any], given: dict[str, Any]) -> bool:
             int, float, type(None),
         ):  # fmt: skip
             return False
-    names = [*given, *(each["column"] for each in history)]
-    return len(set(names)) == len(names)
+    return True

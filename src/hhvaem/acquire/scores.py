@@ -30,7 +30,8 @@ class Worth(NamedTuple):
         The estimate, less what chance makes of it, and neither negative nor more than there is to
         be known.
     error
-        Its standard error.
+        Its standard error; NaN where there are too few draws to tell: of one chain, and of a
+        histogram with as many bins as draws.
     raw
         The estimate as it is.
     """

@@ -1,29 +1,28 @@
 """One live case: what to ask next, what is known by now, and what follows from it."""
 
-import datetime as dt
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from hhvaem.acquire.case import Case, sets_of
+from hhvaem.acquire.answers import answer, is_missing, number
+from hhvaem.acquire.case import Case, on_device, sets_of
 from hhvaem.acquire.information import METHODS, Method
-from hhvaem.acquire.policy import Prediction, Question, Rule, Standing, ahead
+from hhvaem.acquire.policy import Prediction, Question, Rule, Standing, ahead, as_rules, objection
 from hhvaem.acquire.prices import near, prices
 from hhvaem.checks import check_count
-from hhvaem.containers import shown
+from hhvaem.containers import listed, shown
 from hhvaem.errors import InputError, TableWarning
 from hhvaem.estimators.base import check_known, interval_ends
 from hhvaem.estimators.imputer import Imputer
 from hhvaem.estimators.predictors import Classifier, Predictor
 from hhvaem.likelihoods import Ordered
 from hhvaem.schema import LEVELLED
-from hhvaem.table import decode_value, encode_value
+from hhvaem.table import decode_value
 
 # The probability of intervals, and where in the law of a number answers are imagined.
 LEVEL, IMAGINED = 0.9, (0.1, 0.5, 0.9)
@@ -75,6 +74,11 @@ class Explanation:
     now: tuple[Prediction, ...]
     answers: tuple[tuple[Any, tuple[Prediction, ...]], ...]
 
+    def __repr__(self) -> str:
+        now = ", ".join(map(str, self.now))
+        after = ", ".join(shown(value) for value, _ in self.answers)
+        return f"<Explanation {self.column!r}: now {now}; answers {after}>"
+
 
 class Session:
     """Ask for what is worth knowing about one case, and predict from what is known.
@@ -103,7 +107,9 @@ class Session:
     Attributes
     ----------
     history
-        All answers, in order.
+        All answers, in order; of a column that was told again, the last.
+    known, open
+        What is known, by column, and the columns that can still be asked for.
     stopped
         Why nothing is asked, after `ask` gave None.
     spent
@@ -131,7 +137,7 @@ class Session:
         known: Mapping[str, Any] | None = None,
         *,
         costs: Mapping[str, float] | None = None,
-        groups: Mapping[str, Sequence[str]] | None = None,
+        groups: Mapping[str, Iterable[str]] | None = None,
         stop: Rule | Sequence[Rule] = (),
         method: Method = "grid",
         look_ahead: bool = False,
@@ -142,7 +148,7 @@ class Session:
         self._columns = {column.name: column for column in model.schema_.modelled}
         self._places = {name: i for i, name in enumerate(self._columns)}
         self.prices = prices(model.schema_.modelled, costs, groups)
-        self._rules = _rules(stop)
+        self._rules = as_rules(stop)
         check_known("method", method, METHODS)
         if method != "grid" and (self.prices.groups or look_ahead):
             raise InputError(f"Groups and look_ahead need method='grid', not {method!r}.")
@@ -156,21 +162,33 @@ class Session:
         self.given: dict[str, Any] = {}
         for name, value in (known or {}).items():
             self._check_column(name)
-            if not _is_missing(value):
-                encode_value(self._columns[name], value)
-                self.given[name] = value
-        self.history: list[Told] = []
+            if not is_missing(value):
+                self.given[name] = answer(self._columns[name], value)
+        # Everything that was told, also what was told anew later.
+        self.told: list[Told] = []
         self.stopped: str | None = None
-        # What was given, told and drawn before each answer; draws are not kept in files.
-        self._past: list[tuple[dict[str, Any], list[Told], Case | None]] = []
+        # The draws before each answer; they are not kept in files.
+        self._before: list[Case | None] = []
         self._question: Question | None = None
         self._case = self._replayed()
+
+    def __repr__(self) -> str:
+        model, targets = type(self.model).__name__, listed(self.model.target_names_)
+        count = f"{len(self.known)} of {len(self._columns)} columns known"
+        return f"<Session with a {model} of {targets}: {count}, {self.spent:g} spent>"
+
+    @property
+    def history(self) -> list[Told]:
+        """All answers, in order; of a column that was told again, the last."""
+        last = {each.column: i for i, each in enumerate(self.told)}
+        return [each for i, each in enumerate(self.told) if last[each.column] == i]
 
     @property
     def known(self) -> dict[str, Any]:
         """All that is known, by column."""
-        told = {each.column: each.value for each in self.history if each.value is not None}
-        return {**self.given, **told}
+        told = {each.column: each.value for each in self.history}
+        both = {**self._not_told(), **told}
+        return {name: value for name, value in both.items() if value is not None}
 
     @property
     def open(self) -> list[str]:
@@ -195,6 +213,7 @@ class Session:
         """What the answers have cost."""
         return sum((each.cost for each in self.history), 0.0)
 
+    @on_device
     def ask(self) -> Question | None:
         """Give the question that is worth most for its cost; None where there is none.
 
@@ -203,20 +222,22 @@ class Session:
         questions = self._questions()
         self.stopped, self._question = None, None
         if not questions:
-            self.stopped = "Every column is known or cannot be measured: nothing is left to ask."
+            self.stopped = (
+                "Every column is known or cannot be measured: nothing is left to ask."
+                if self._columns
+                else "All columns are constant, empty or ignored: there is nothing to ask for."
+            )
             return None
         standing = Standing(len(self.history), self.spent, self._predictions(self._case))
-        for i, question in enumerate(questions):
-            objections = (_heard(rule, question, standing) for rule in self._rules)
-            reason = next((said for said in objections if said), None)
-            if reason is None:
-                self.stopped = None
-                others = (*questions[:i], *questions[i + 1 :])
-                self._question = replace(question, others=others)
-                return self._question
-            self.stopped = self.stopped or reason
-        return None
+        against = [objection(self._rules, question, standing) for question in questions]
+        left = [each for each, said in zip(questions, against, strict=True) if said is None]
+        if not left:
+            self.stopped = against[0]
+            return None
+        self._question = replace(left[0], others=tuple(left[1:]))
+        return self._question
 
+    @on_device
     def batch(self, count: int) -> list[Question]:
         """Give columns to ask for at once: each the best beside those before it.
 
@@ -250,8 +271,16 @@ class Session:
             had = float(found.gain[best])
         return chosen
 
+    @on_device
     def tell(self, column: str, value: Any) -> None:
         """Take an answer; None where the column cannot be measured, and is not asked for again.
+
+        Parameters
+        ----------
+        column
+            What it is about.
+        value
+            A value, or a text that a table in a file would have for it: `"2020-01-31"`, `"yes"`.
 
         Raises
         ------
@@ -264,64 +293,63 @@ class Session:
             Where something was told of the column before, which is replaced.
         """
         self._check_column(column)
-        number = None if _is_missing(value) else encode_value(self._columns[column], value)
+        value = None if is_missing(value) else answer(self._columns[column], value)
         asked = self._question is not None and column in self._question.columns
         gain = self._question.gain if self._question is not None and asked else None
-        others = [each for each in self.history if each.column != column]
         cost = self._paid(column)
-        if number is not None and cost is None:
+        if value is not None and cost is None:
             cost = self.prices.of([column], self.known)
         again = column not in self.open
         if again:
-            now = "unknown" if number is None else shown(value)
+            now = "unknown" if value is None else shown(value)
             warnings.warn(
                 f"Column {column!r} was {self._said(column)} and is now {now}.",
                 TableWarning,
-                stacklevel=2,
+                stacklevel=3,  # whoever called, and not `on_device`
             )
-        self._past.append((self.given, self.history, self._case))
-        self.given = {name: old for name, old in self.given.items() if name != column}
-        told = Told(column, None if number is None else value, gain, cost or 0.0)
-        self.history = [*others, told]
+        self._before.append(self._case)
+        self.told = [*self.told, Told(column, value, gain, cost or 0.0)]
         self._question = None
         if again:
             self._case = self._replayed()
-        elif number is not None:
-            self._case = self._case.told(self._places[column], number)
+        elif value is not None:
+            self._case = self._case.told(self._places[column], self._number(column, value))
 
+    @on_device
     def undo(self) -> Told:
         """Take the last answer back, and give it; all is then as it was before."""
-        if not self._past:
+        if not self.told:
             raise InputError("No answer has been given, so there is none to take back.")
-        last = self.history[-1]
-        self.given, self.history, case = self._past.pop()
+        *self.told, last = self.told
         self._question = None
-        self._case = case or self._replayed()
+        self._case = self._before.pop() or self._replayed()
         return last
 
-    def resume(self, given: Mapping[str, Any], history: Sequence[Told]) -> None:
-        """Take over what was given and told elsewhere.
+    @on_device
+    def resume(self, given: Mapping[str, Any], told: Sequence[Told]) -> None:
+        """Take over what was given and told elsewhere, also what was told anew later.
 
         Raises
         ------
         InputError
             Where there is no such column, or a value is none of its; nothing is changed.
         """
-        for name, value in [*given.items(), *((each.column, each.value) for each in history)]:
+        for name, value in [*given.items(), *((each.column, each.value) for each in told)]:
             self._check_column(name)
             if value is not None:
-                encode_value(self._columns[name], value)
-        told = list(history)
-        self.given, self.history = dict(given), told
-        self._past = [(self.given, told[:i], None) for i in range(len(told))]
+                self._number(name, value)
+        self.given, self.told = dict(given), list(told)
+        self._before = [None] * len(told)
         self._question = None
         self._case = self._replayed()
 
+    @on_device
     def predict(self) -> Prediction | dict[str, Prediction]:
         """Predict from all that is known; of several targets, a dict of predictions by name."""
         found = self._predictions(self._case)
         return found[0] if len(found) == 1 else {each.target: each for each in found}
 
+    @on_device
     def explain(self, column: str | None = None) -> Explanation:
         """Say how the prediction would move with the answer of a column.
 
@@ -344,9 +372,9 @@ class Session:
             raise InputError(f"Column {column!r} is {self._said(column)}; name one that is open.")
         place = self._places[column]
         answers = tuple(
-            (decode_value(self._columns[column], number), self._predictions(after))
-            for number in self._imagined(place)
-            for after in [self._case.told(place, number)]
+            (decode_value(self._columns[column], at), self._predictions(after))
+            for at in self._imagined(place)
+            for after in [self._case.told(place, at)]
         )
         return Explanation(column, self._predictions(self._case), answers)
 
@@ -455,28 +483,32 @@ class Session:
     def _sets(self, sets: Sequence[Sequence[str]]) -> Any:
         return sets_of([[self._places[name] for name in each] for each in sets], len(self._columns))
 
+    @on_device
     def _replayed(self) -> Case:
         """Begin with what was given, and take the answers in order: the same draws each time."""
         assert self.model.fitted_ is not None
-        given = {self._places[name]: self._number(name, x) for name, x in self.given.items()}
+        given = {self._places[name]: self._number(name, x) for name, x in self._not_told().items()}
         case = Case.begun(self.model.fitted_, given, self.draws)
         for each in self.history:
             if each.value is not None:
-                number = self._number(each.column, each.value)
-                case = case.told(self._places[each.column], number)
+                at = self._number(each.column, each.value)
+                case = case.told(self._places[each.column], at)
         return case
 
+    def _not_told(self) -> dict[str, Any]:
+        """Give what was known from the start and not corrected later."""
+        told = {each.column for each in self.told}
+        return {name: value for name, value in self.given.items() if name not in told}
+
     def _number(self, column: str, value: Any) -> float:
-        return encode_value(self._columns[column], value)
+        return number(self._columns[column], value)
 
     def _paid(self, column: str) -> float | None:
         """Give what was paid for a column that is told again; None where nothing was."""
-        if column in self.given:
-            return 0.0
-        before = [each for each in self.history if each.column == column]
-        return (
-            before[0].cost if before and (before[0].value is not None or before[0].cost) else None
-        )
+        before = [each for each in self.told if each.column == column]
+        if not before:
+            return 0.0 if column in self.given else None
+        return before[-1].cost if before[-1].value is not None or before[-1].cost else None
 
     def _said(self, column: str) -> str:
         known = self.known
@@ -497,22 +529,6 @@ class Session:
         raise InputError(f"The model has no column {name!r}{near(name, self._columns)}")
 
 
-def _rules(stop: Any) -> tuple[Rule, ...]:
-    rules = (stop,) if callable(stop) or isinstance(stop, str) else stop
-    if not isinstance(rules, Sequence) or not all(map(callable, rules)):
-        raise InputError(
-            f"stop={stop!r} is no rule; give one of hhvaem.acquire.policy, or a list of them."
-        )
-    return tuple(rules)
-
-
-def _heard(rule: Rule, question: Question, standing: Standing) -> str | None:
-    said = rule(question, standing)
-    if said is not None and not isinstance(said, str):
-        raise InputError(f"A rule objects with a sentence or returns None, not {said!r}.")
-    return said
-
-
 def check_model(model: Any) -> None:
     """Refuse what cannot be asked about."""
     if isinstance(model, Imputer):
@@ -522,10 +538,3 @@ def check_model(model: Any) -> None:
             f"A session needs a fitted Regressor or Classifier, not {type(model).__name__}."
         )
     check_is_fitted(model, "schema_")
-
-
-def _is_missing(value: Any) -> bool:
-    if value is None or type(value).__name__ == "NAType":  # pandas, which need not be installed
-        return True
-    # NaN and NaT are what differs from itself.
-    return isinstance(value, Real | dt.date | np.generic) and bool(value != value)

@@ -22,8 +22,18 @@ if TYPE_CHECKING:
     from hhvaem.acquire.policy import Prediction, Question, Rule
     from hhvaem.acquire.session import Session
 
-UNKNOWN = ("unknown", "?")
-HELP = "A value; or `unknown`, `why`, `undo`, `stop`."
+# The second one for columns that have the first as a level.
+UNKNOWN = ("unknown", "skip")
+HELP = ("help", "?")
+WORDS = "A value; or `unknown`, `why`, `undo`, `stop`, `help`."
+MEANINGS = """A value of the column, or one of these words:
+  unknown, skip  it cannot be measured, and is not asked for again
+  why            how the prediction would move with the answer
+  undo           take the last answer back
+  stop           end, and keep the prediction
+  help, ?        show these words"""
+# Standard errors by which a gain is told from nothing, and a gain that is shown as 0.00.
+ERRORS, NOTHING = 2.0, 0.005
 
 
 def ask(
@@ -86,7 +96,8 @@ def ask(
 
     Each question comes with what it is expected to tell about the target, in nats, and what it
     costs. An answer is a value, or `unknown` where it cannot be measured; `why` shows how the
-    prediction would move with the answer, `undo` takes the last one back, `stop` ends.
+    prediction would move with the answer, `undo` takes the last one back, `stop` ends, and `help`
+    lists these words.
     """
     if as_json and answers is None:
         raise InputError("--json needs --answers: a dialogue is for people.")
@@ -146,10 +157,10 @@ def ask(
 def _dialogue(case: "Session", place: Path | None) -> None:
     console = Console(highlight=False)
     ends = case.spans
-    most = 0.0
+    most, warned = 0.0, False
     # Before anything is shown: a rule may refuse the model.
     question = case.ask()
-    console.print(f"[dim]{HELP}[/]")
+    console.print(f"[dim]{WORDS}[/]")
     while True:
         console.print()
         for prediction in _predicted(case):
@@ -160,10 +171,36 @@ def _dialogue(case: "Session", place: Path | None) -> None:
         most = most or question.gain
         console.print()
         _print(console, question_lines(question, most, "nats"))
+        # Once, and again where `undo` has made it untrue in between.
+        if tells_nothing(question) and not warned:
+            console.print(
+                "No gain that is left can be told from zero: `stop` ends here, and answers are "
+                "taken as before."
+            )
+        warned = tells_nothing(question)
         if not _answered(console, case, question, place):
             break
         question = case.ask()
     _print(console, ["", _summary(case)])
+
+
+def tells_nothing(question: "Question") -> bool:
+    """Say whether neither a question nor any other has a gain that can be told from zero.
+
+    Examples
+    --------
+    >>> from hhvaem.acquire.policy import Question
+    >>> sure = Question("crp", ("crp",), gain=0.2, error=0.02, cost=1.0)
+    >>> vague = Question("age", ("age",), gain=0.02, error=0.015, cost=1.0)
+    >>> tells_nothing(sure), tells_nothing(vague)
+    (False, True)
+    """
+    for each in (question, *question.others):
+        # What tells nothing by itself may say what to ask for next.
+        gain = each.gain if each.ahead is None else max(each.gain, each.ahead[0])
+        if not (gain < NOTHING or gain <= ERRORS * each.error):
+            return False
+    return True
 
 
 def _answered(console: Console, case: "Session", question: "Question", place: Path | None) -> bool:
@@ -175,7 +212,9 @@ def _answered(console: Console, case: "Session", question: "Question", place: Pa
         column = case.model.schema_[name]
         hint = legal(column).removeprefix("which is ")
         if UNKNOWN[0] in column.levels:
-            console.print(f"`{UNKNOWN[0]}` is one of its values; {UNKNOWN[1]} if it is not known.")
+            console.print(
+                f"`{UNKNOWN[0]}` is one of its values; `{UNKNOWN[1]}` if it is not known."
+            )
         while True:
             try:
                 typed = console.input(
@@ -190,8 +229,8 @@ def _answered(console: Console, case: "Session", question: "Question", place: Pa
             if word == "stop":
                 return False
             try:
-                if not typed:
-                    console.print(HELP)
+                if not typed or word in HELP:
+                    console.print(MEANINGS)
                 elif word == "why":
                     _print(console, explanation_lines(case.explain(name)))
                 elif word == "undo":

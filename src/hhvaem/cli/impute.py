@@ -1,7 +1,9 @@
 """`hhvaem impute`: the holes of a table, filled by a fitted model."""
 
+import datetime as dt
 import json
 import time
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,6 +29,7 @@ from hhvaem.cli.streams import (
     stream,
 )
 from hhvaem.errors import InputError
+from hhvaem.schema import LEVELLED, Schema
 
 
 def impute(
@@ -53,6 +56,15 @@ def impute(
             "columns NAME_low and NAME_up of each number.",
         ),
     ] = None,
+    shift: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN=BY",
+            help="What if the holes are not like what is known: with --draws, add this to the "
+            "drawn values of a column; days for dates, and `COLUMN=LEVEL:BY` for the log odds of "
+            "a level. May be repeated.",
+        ),
+    ] = None,
     missing: Missing = None,
     rows_at_once: RowsAtOnce = None,
     as_json: Json = False,
@@ -64,6 +76,8 @@ def impute(
     """
     if draws and intervals:
         raise typer.BadParameter("Draws have no intervals; leave out --draws or --intervals.")
+    if shift and not draws:
+        raise typer.BadParameter("Only draws can be shifted; give --draws with --shift.")
     start = time.monotonic()
     check_apart(out, {"the model": model})
     imputer = loaded(model)
@@ -72,12 +86,13 @@ def impute(
             f"{model} is a {type(imputer).__name__}, which fills no holes; use `hhvaem predict`, "
             "or fit a model without --target."
         )
+    moved = _shifts(shift or [], imputer.schema_)
     filled = left = 0
 
     def work(part: pa.Table, known: pa.Table, before: int) -> pa.Table:
         nonlocal filled, left
         if draws:
-            full = imputer.sample(known, draws, posterior=posterior, offset=before)
+            full = imputer.sample(known, draws, posterior=posterior, shift=moved, offset=before)
             written = [_replaced(part, each) for each in full]
         else:
             full = [imputer.transform(known, posterior=posterior)]
@@ -113,6 +128,35 @@ def impute(
         f"{seconds:.0f} seconds.{remain}",
         highlight=False,
     )
+
+
+def _shifts(options: list[str], schema: Schema) -> dict[Hashable, Any]:
+    """Take COLUMN=BY and COLUMN=LEVEL:BY apart."""
+    # What is no column is told where the model looks for it.
+    kinds = {column.name: column.kind for column in schema}
+    shifts: dict[Hashable, Any] = {}
+    for text in options:
+        name, separator, by = text.rpartition("=")
+        kind = kinds.get(name)
+        level, _, number = by.rpartition(":")
+        try:
+            amount = float(number)
+        except ValueError:
+            separator = ""
+        if not separator:
+            raise InputError(
+                f"--shift takes COLUMN=BY, as in --shift income=100, or COLUMN=LEVEL:BY, not "
+                f"{text!r}."
+            )
+        if kind in LEVELLED:
+            # Levels that are no texts are named as they are shown.
+            known = {str(each): each for each in schema[name].levels}
+            shifts[name] = shifts.get(name, {}) | {known.get(level, level): amount}
+        elif kind == "datetime":
+            shifts[name] = dt.timedelta(days=amount)
+        else:
+            shifts[name] = amount
+    return shifts
 
 
 def _replaced(part: pa.Table, full: pa.Table) -> pa.Table:

@@ -21,6 +21,7 @@ from hhvaem.estimators.base import Estimator, check_known, interval_ends, with_p
 from hhvaem.estimators.tables import new_table
 from hhvaem.estimators.targets import Targets
 from hhvaem.posterior import Posterior
+from hhvaem.table import holes
 
 
 class Predictor(Estimator):
@@ -76,13 +77,17 @@ class Predictor(Estimator):
         check_known("method", method, METHODS)
         table, (values, mask) = self._encoded_rows(X)
         columns = self.schema_.modelled
+        if not columns:
+            raise InputError("All columns are constant, empty or ignored; there is nothing to ask.")
         price = np.array([prices(columns, costs).of([column.name]) for column in columns])
         found = np.empty((2, *values.shape))
         with self._on_device():
             how = self._how(posterior, draws)
             for rows, part, _ in worth(self._model(), values, mask, how, method):
                 found[:, rows] = part.gain, part.error
-        found = np.where(mask, np.nan, found / np.where(price > 0, price, CHEAPEST))
+        # A value that the model does not know, such as an unseen level, is observed all the same.
+        unknown = holes(table, self.schema_)[:, [column.modelled for column in self.schema_]]
+        found = np.where(unknown, found / np.where(price > 0, price, CHEAPEST), np.nan)
         gain, error = (
             like(table, {c.name: part[:, j] for j, c in enumerate(columns)}) for part in found
         )
