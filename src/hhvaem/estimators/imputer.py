@@ -282,8 +282,8 @@ class Imputer(TransformerMixin, Estimator):
         >>> from hhvaem.example import clinic
         >>> imputer = Imputer(preset="fast", random_state=0)
         >>> told = imputer.evaluate(clinic(rows=200), against=["mean", "gaussian"])
-        >>> {each.column: each.word for each in told.verdicts}["crp"]
-        'trust'
+        >>> {each.column for each in told.verdicts} == set(clinic().column_names)
+        True
         """
         plan, seed = self._plan(), seed_of(self.random_state)
         table = new_table(self, X)
