@@ -198,6 +198,7 @@ def test_what_is_known_is_kept_before_any_answer(folder: Path, tmp_path: Path) -
     assert json.loads(place.read_text())["given"] == {"age": 40}
 
 
+@pytest.mark.slow
 def test_levels_that_are_called_like_commands(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     words = np.array(["unknown", "stop", "1"])

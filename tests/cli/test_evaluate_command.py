@@ -21,7 +21,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_person_is_told_and_finds_a_page(place: Path) -> None:
-    done = hhvaem("evaluate", place / "a.csv", *FAST, "--out", place / "trust.html")
+    done = hhvaem("evaluate", place / "a.parquet", *FAST, "--out", place / "trust.html")
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
     assert "known cells of 6 columns were hidden, wherever chance took them." in said

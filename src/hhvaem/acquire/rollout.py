@@ -150,13 +150,13 @@ def roll_out(
     --------
     >>> from hhvaem import Regressor
     >>> rng = np.random.default_rng(0)
-    >>> x = rng.normal(size=(200, 2))
+    >>> x = rng.normal(size=(200, 3))
     >>> y = x[:, 1] + 0.1 * rng.normal(size=200)
     >>> model = Regressor(preset="fast", random_state=0).fit(x[20:], y[20:])
-    >>> there = np.ones((20, 2), bool)
+    >>> there = np.ones((20, 3), bool)
     >>> found = roll_out(model.fitted_, x[:20], there, y[:20, None], policy="variance")
     >>> found.order[0]
-    [1, 0]
+    [1, 2, 0]
     >>> found.error[0][0] > 2 * found.error[1][0]
     True
     """

@@ -153,8 +153,8 @@ class Regressor(RegressorMixin, Predictor):
     >>> import numpy as np
     >>> from hhvaem import Regressor
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(200, 2))
-    >>> y = X @ [1.0, -1.0]
+    >>> X = rng.normal(size=(200, 3))
+    >>> y = X @ [1.0, -1.0, 0.5]
     >>> X[rng.random(X.shape) < 0.2] = np.nan
     >>> model = Regressor(preset="fast", random_state=0).fit(X, y)
     >>> low, up = model.predict_interval(X, level=0.9)
@@ -261,7 +261,7 @@ class Classifier(ClassifierMixin, Predictor):
     >>> import numpy as np
     >>> from hhvaem import Classifier
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(200, 2))
+    >>> X = rng.normal(size=(200, 3))
     >>> y = np.where(X.sum(1) > 0, "yes", "no")
     >>> X[rng.random(X.shape) < 0.2] = np.nan
     >>> model = Classifier(preset="fast", random_state=0).fit(X, y)
