@@ -5,26 +5,26 @@ from typing import TYPE_CHECKING, Any
 
 from hhvaem.errors import InputError as InputError
 from hhvaem.errors import TableWarning as TableWarning
+from hhvaem.files import read_table as read_table
+from hhvaem.files import write_table as write_table
+from hhvaem.inference import infer_schema as infer_schema
+from hhvaem.schema import Column as Column
+from hhvaem.schema import Schema as Schema
+from hhvaem.table import encode as encode
+from hhvaem.table import fill as fill
 
 __version__ = "0.1.0"
 
-# Imported when they are asked for: pyarrow takes a while, and JAX longer than to read a table.
+# Where JAX is needed, which takes longer to import than to read a table.
 _LATER = {
     "Classifier": "estimators",
-    "Column": "schema",
     "Imputer": "estimators",
-    "Pooled": "pooling",
     "Regressor": "estimators",
-    "Schema": "schema",
+    "Pooled": "pooling",
     "Session": "acquire.session",
-    "encode": "table",
-    "fill": "table",
-    "infer_schema": "inference",
     "load": "saving",
     "pool": "pooling",
     "pool_fit": "pooling",
-    "read_table": "files",
-    "write_table": "files",
 }
 
 if TYPE_CHECKING:
@@ -32,17 +32,10 @@ if TYPE_CHECKING:
     from hhvaem.estimators import Classifier as Classifier
     from hhvaem.estimators import Imputer as Imputer
     from hhvaem.estimators import Regressor as Regressor
-    from hhvaem.files import read_table as read_table
-    from hhvaem.files import write_table as write_table
-    from hhvaem.inference import infer_schema as infer_schema
     from hhvaem.pooling import Pooled as Pooled
     from hhvaem.pooling import pool as pool
     from hhvaem.pooling import pool_fit as pool_fit
     from hhvaem.saving import load as load
-    from hhvaem.schema import Column as Column
-    from hhvaem.schema import Schema as Schema
-    from hhvaem.table import encode as encode
-    from hhvaem.table import fill as fill
 
 
 def __getattr__(name: str) -> Any:
