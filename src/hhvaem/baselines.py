@@ -144,15 +144,17 @@ def missforest(task: Task) -> Filled:
     rows = _some(len(train_values), seed)
     train_values, train_mask = train_values[rows], train_mask[rows]
     typical = _typical(columns, train_values, train_mask)
-    train = np.where(train_mask, train_values, typical)
-    filled = np.where(test_mask, test_values, typical)
+    levelled = np.array([column.kind in LEVELLED for column in columns])
+    # scikit-learn does not split what varies by less than 1e-7. Powers of two round nothing.
+    spread = np.where(train_mask, train_values, typical).std(0)
+    spread = np.where(levelled | (spread == 0), 1.0, spread)
+    scale = np.exp2(np.rint(np.log2(spread)))
+    truth, typical = train_values / scale, typical / scale
+    train = np.where(train_mask, truth, typical)
+    filled = np.where(test_mask, test_values / scale, typical)
     counts = (~train_mask).sum(0) + (~test_mask).sum(0)
     # Those with the fewest holes first.
     order = [j for j in np.argsort(counts, kind="stable").tolist() if counts[j]]
-    levelled = np.array([column.kind in LEVELLED for column in columns])
-    # scikit-learn does not split what varies by less than 1e-8.
-    spread = np.where(train_mask, train_values, typical).std(0)
-    scale = np.where(levelled | (spread == 0), 1.0, spread)
     forests: dict[int, Any] = {}
     change = np.full(2, np.inf)
     for _ in range(FOREST_ROUNDS):
@@ -161,19 +163,19 @@ def missforest(task: Task) -> Filled:
             if j not in forests or not train_mask.all():
                 seen = train_mask[:, j]
                 forests[j] = _forest(columns[j], seed).fit(
-                    _predictors(columns, train[seen], j), train_values[seen, j] / scale[j]
+                    _predictors(columns, train[seen], j), truth[seen, j]
                 )
                 # Several threads would add up trees in any order, and the last digits would vary.
                 forests[j].set_params(n_jobs=1)
             for values, mask in ((train, train_mask), (filled, test_mask)):
                 if not mask[:, j].all():
                     holes = ~mask[:, j]
-                    found = forests[j].predict(_predictors(columns, values[holes], j))
-                    values[holes, j] = scale[j] * found
-        change = _change(before, filled, test_mask, levelled)
+                    values[holes, j] = forests[j].predict(_predictors(columns, values[holes], j))
+        change = _change(before * scale, filled * scale, test_mask, levelled)
         if not (change < last).any():
-            return Filled(before, None)
-    return Filled(filled, None)
+            filled = before
+            break
+    return Filled(np.where(test_mask, test_values, filled * scale), None)
 
 
 def miceforest(task: Task) -> Filled:
