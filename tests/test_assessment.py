@@ -6,7 +6,6 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
 from two_factors import ARRAY, FAST, NAMES
 
 from hhvaem import Imputer
@@ -80,11 +79,11 @@ def test_hidden_cells_are_not_looked_at(told: Evaluation) -> None:
     assert word == "too sure of itself"
 
 
-def test_an_estimator_stays_as_it_is(told: Evaluation) -> None:
+def test_an_estimator_stays_as_it_is() -> None:
     imputer = Imputer(**FAST)
+    before = dict(vars(imputer))
     imputer.evaluate(some_table(), against=[])
-    assert not hasattr(imputer, "schema_")
-    assert clone(imputer).get_params() == imputer.get_params()
+    assert vars(imputer) == before
 
 
 def test_without_a_mean_to_compare_with_columns_are_judged_by_their_intervals() -> None:

@@ -1,6 +1,8 @@
 import importlib.util
 import sys
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,14 +15,16 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 @pytest.fixture(scope="module")
 def peers():
-    """The script, which lies beside the modules that it imports."""
+    """The script and its parts, each of which lies beside the modules that it imports."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(BENCHMARKS)
+        parts = ("peer_environments", "peer_tables", "peer_scores", "peer_page")
+        found = {key: value for part in parts for key, value in vars(import_module(part)).items()}
         spec = importlib.util.spec_from_file_location("peers", BENCHMARKS / "peers.py")
         module = importlib.util.module_from_spec(spec)
         patch.setitem(sys.modules, "peers", module)
         spec.loader.exec_module(module)
-        yield module
+        yield SimpleNamespace(**found | vars(module))
 
 
 def record(imputer, score, *, table="t", protocol="in-sample", seed=0, role="verdict"):
@@ -81,7 +85,7 @@ def test_who_fails_is_last_and_who_cannot_take_part_is_not_ranked(peers):
     ]
     found = peers.ranks(records, "score", "verdict")
     assert [found[name].mean for name in ("mean", "knn", "hyperimpute")] == [1.0, 2.25, 2.5]
-    assert found["hyperimpute"].count == 1
+    assert found["hyperimpute"].pairs == 1
     assert peers.ranks(records, "crps", "verdict") == {}
 
 

@@ -18,14 +18,14 @@ from hhvaem import fitting
 from hhvaem.baselines import BASELINES, Task
 from hhvaem.checks import check_count
 from hhvaem.containers import listed
-from hhvaem.encoding import TableMask, TableValues
+from hhvaem.encoding import TableDraws, TableMask, TableValues
 from hhvaem.errors import InputError
 from hhvaem.evaluate import Report, brier, crps, score_cells
 from hhvaem.fitting import Fitted, Part
 from hhvaem.hiding import Mechanism, hide
 from hhvaem.likelihoods import Ordered
 from hhvaem.mixtures import rounding_interval
-from hhvaem.own_holes import OwnHoles, TableDraws, own_holes
+from hhvaem.own_holes import OwnHoles, own_holes
 from hhvaem.presets import Plan
 from hhvaem.schema import LEVELLED, Column, Schema
 

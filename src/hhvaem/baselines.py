@@ -17,7 +17,7 @@ from sklearn.experimental import enable_iterative_imputer  # noqa: F401 - what m
 from sklearn.impute import IterativeImputer
 from sklearn.linear_model import BayesianRidge
 
-from hhvaem.encoding import TableMask, TableValues
+from hhvaem.encoding import TableDraws, TableMask, TableValues
 from hhvaem.errors import InputError
 from hhvaem.gaussian import fit_gaussian
 from hhvaem.schema import LEVELLED, Column
@@ -36,7 +36,6 @@ MICE_MODELS, MICE_ROUNDS = 5, 5
 
 TrainValues = Float[np.ndarray, "train columns"]
 TrainMask = Bool[np.ndarray, "train columns"]
-TableDraws = Float[np.ndarray, "draws rows columns"]
 
 
 class Task(NamedTuple):

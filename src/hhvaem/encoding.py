@@ -16,6 +16,7 @@ from hhvaem.warps import EDGE, Affine, Levels, Log, Rounded
 
 TableValues = Float[np.ndarray, "rows columns"]
 TableMask = Bool[np.ndarray, "rows columns"]
+TableDraws = Float[np.ndarray, "draws rows columns"]
 
 
 class Cells(NamedTuple):

@@ -12,12 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from hhvaem.encoding import TableMask
+from hhvaem.encoding import TableDraws, TableMask
 from hhvaem.evaluate import brier, crps
 from hhvaem.fitting import Part
 from hhvaem.schema import LEVELLED
 
-TableDraws = Float[np.ndarray, "draws rows columns"]
 # Fits what it is given to a table and draws its holes: a table, the number of draws, the seed.
 Fill = Callable[[Part, int, int], TableDraws]
 

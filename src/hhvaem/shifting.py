@@ -16,13 +16,12 @@ import numpy as np
 from jaxtyping import Float
 
 from hhvaem.containers import listed, shown, some
-from hhvaem.encoding import TableMask, TableValues
+from hhvaem.encoding import TableDraws, TableMask, TableValues
 from hhvaem.errors import InputError
 from hhvaem.fitting import Fitted, Part
 from hhvaem.posterior import How
 from hhvaem.schema import LEVELLED, Column, Schema
 
-TableDraws = Float[np.ndarray, "draws rows columns"]
 # Of a number what is added; of levels what is added to the log odds of each.
 Shifts = dict[int, float | Float[np.ndarray, " levels"]]
 

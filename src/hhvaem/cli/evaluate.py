@@ -12,7 +12,7 @@ from rich.table import Table
 
 from hhvaem.atomic import replacing
 from hhvaem.cli import leaving_at_once
-from hhvaem.cli.fit import Preset
+from hhvaem.cli.fit import Preset, Seed, Steps
 from hhvaem.cli.places import Json, check_apart, check_place
 from hhvaem.cli.schema import Kinds, Missing, parsed_kinds, ranked, schema_report
 from hhvaem.errors import InputError
@@ -89,14 +89,8 @@ def evaluate(
         int | None,
         typer.Option(min=1, metavar="N", help="Models to train, or as many as the preset has."),
     ] = None,
-    steps: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Training steps at most; else those of the preset."),
-    ] = None,
-    seed: Annotated[
-        int,
-        typer.Option(min=0, max=2**32 - 1, metavar="N", help="Where all randomness comes from."),
-    ] = 0,
+    steps: Steps = None,
+    seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Hide cells of a table, fill them, and say which columns' fills can be trusted."""

@@ -29,6 +29,16 @@ if TYPE_CHECKING:
     from hhvaem.estimators.base import Estimator
 
 
+Steps = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Training steps at most; else those of the preset."),
+]
+Seed = Annotated[
+    int,
+    typer.Option(min=0, max=2**32 - 1, metavar="N", help="Where all randomness comes from."),
+]
+
+
 class Preset(StrEnum):
     """Settings that go together."""
 
@@ -85,14 +95,8 @@ def fit(
             "what the table leaves open.",
         ),
     ] = None,
-    steps: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Training steps at most; else those of the preset."),
-    ] = None,
-    seed: Annotated[
-        int,
-        typer.Option(min=0, max=2**32 - 1, metavar="N", help="Where all randomness comes from."),
-    ] = 0,
+    steps: Steps = None,
+    seed: Seed = 0,
     snapshots: Annotated[
         Path | None,
         typer.Option(
