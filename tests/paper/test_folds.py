@@ -6,6 +6,7 @@ from pathlib import Path
 import equinox as eqx
 import jax
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from hhvaem.datasets import CATALOGUE, load
@@ -81,6 +82,19 @@ def test_rows_of_another_fold_are_told_on_the_scales_of_this_one(wine: Fold) -> 
     rows = np.asarray(seen.train.cells.point)
     for row in np.asarray(seen.test.cells.point):
         assert (rows == row).all(1).any()
+
+
+def test_columns_that_are_always_the_same_are_left_out_of_masks_too() -> None:
+    wine = load("wine")
+    constant = pa.array(np.full(len(wine.table), 7.0))
+    table = wine.table.add_column(2, "same", constant)
+    dataset = dataclasses.replace(wine, table=table, kinds={**wine.kinds, "same": "real"})
+    work = plan(dataset, seed=3)
+    fold = take_fold(dataset, work, 1)
+    names = [column.name for column in fold.inputs.columns]
+    assert names == list(wine.inputs)
+    assert work.inputs[2] == "same"
+    np.testing.assert_array_equal(fold.test.mask, np.delete(work.test_mask(1), 2, axis=1))
 
 
 def test_a_table_with_levels_and_a_number_to_predict(data_folder: Path) -> None:

@@ -158,11 +158,13 @@ def take_fold(dataset: Dataset, work: Work, number: int, tested: int | None = No
     inputs, cells, observed = part(~is_target)
     targets, target, _ = part(is_target)
     hidden = jnp.zeros(target.point.shape, bool)
+    # Columns that are always the same are not modelled; the plan has them.
+    kept = [work.inputs.index(column.name) for column in inputs.columns]
     return Fold(
         inputs,
         targets,
         Row(*inputs.rows, *targets.rows),
-        Row(cells, observed & jnp.asarray(work.test_mask(tested)), target, hidden),
+        Row(cells, observed & jnp.asarray(work.test_mask(tested)[:, kept]), target, hidden),
         values[test][:, ~is_target],
         values[test][:, is_target],
     )
