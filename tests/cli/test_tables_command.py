@@ -234,3 +234,16 @@ def test_the_quick_version_of_all_models(tmp_path: Path, data_folder: Path) -> N
     records = json.loads((tmp_path / "tables.json").read_text())["records"]
     # Models with chains are tested in three ways.
     assert len(records) == 2 * (3 + 2 * 3) * 2
+
+
+@pytest.mark.parametrize("command", ["tables", "saia"])
+def test_a_table_that_is_not_there_is_missed_before_another_is_run(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Wine comes with scikit-learn, Boston with nothing.
+    monkeypatch.setenv("HHVAEM_DATA", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    out = tmp_path / "new"
+    said = refused("paper", command, "--data", "wine,boston", "--quick", "--out", out)
+    assert "hhvaem data fetch boston" in said
+    assert not [path for path in out.rglob("*") if path.is_file()]

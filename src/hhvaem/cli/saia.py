@@ -44,6 +44,7 @@ def saia(
     What is in the folder already is not run again, so that a run that was stopped goes on.
     """
     # Here, so that other commands start without JAX and matplotlib.
+    from hhvaem.datasets import load
     from hhvaem.paper import asking
     from hhvaem.paper import saia as lines
     from hhvaem.paper.drawing import write_picture
@@ -58,8 +59,11 @@ def saia(
     pictures = {what: out / name for what, name in PICTURES.items()}
     prepare("saia", gathered, out, pictures=pictures.values(), runs=folder)
     abouts = asking.identities(rows=rows, quick=quick)
-    # Before the work, all that its results would stand beside.
+    # Before the work, all that its results would stand beside, and all tables that it needs.
     lines.gather(folder, abouts)
+    for name in names:
+        if not lines.place(folder, name).exists():
+            load(name, as_published=True)
     console = Console()
     with interruptible(lambda: f"the same command goes on with what is not in {folder} yet."):
         for name in names:

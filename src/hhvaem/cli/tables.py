@@ -74,6 +74,7 @@ def tables(
     """
     # Here, so that other commands start without JAX.
     from hhvaem.baselines import BASELINES
+    from hhvaem.datasets import load
     from hhvaem.paper import collection
     from hhvaem.paper.folds import PUBLISHED
     from hhvaem.paper.records import write_json
@@ -90,8 +91,11 @@ def tables(
     gathered, folder = out / "tables.json", out / "tables"
     prepare("tables", gathered, out, runs=folder, option="--out")
     abouts = identities(as_published=not own_kinds, quick=quick)
-    # Before the work, all that its results would stand beside.
+    # Before the work, all that its results would stand beside, and all tables that it needs.
     collection.gather_runs(folder, abouts)
+    for name in names:
+        if not all(collection.place(folder, name, kind).exists() for kind in kinds):
+            load(name, as_published=not own_kinds)
     console = Console()
     with interruptible(lambda: f"the same command goes on with what is not in {folder} yet."):
         for name in names:
