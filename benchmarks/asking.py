@@ -19,6 +19,14 @@ OURS, RANDOM = "HH-VAEM, grid", "HH-VAEM, random order"
 FIGURES = {"error": "saia.png", "log_likelihood": "saia-likelihood.png", "seconds": "saia-time.png"}
 # Differences within so many standard errors are ties.
 TIE = 2.0
+# Which lines are laid beside which: what the paper says is better comes first.
+PAIRS = (
+    ("VAEM, histogram", "VAEM, gaussian"),
+    ("HH-VAEM, histogram", "VAEM, histogram"),
+    ("HH-VAEM, grid", "HH-VAEM, histogram"),
+    ("HH-VAEM, grid", "HH-VAEM, fixed order"),
+    ("HH-VAEM, fixed order", "HH-VAEM, random order"),
+)
 
 
 def areas(run: dict[str, Any], what: str) -> dict[str, np.ndarray]:
@@ -72,6 +80,21 @@ def verdict(runs: list[dict[str, Any]]) -> str:
     )
 
 
+def pair_table(runs: list[dict[str, Any]]) -> str:
+    """Write on which tables a line is below another, above it, or tied with it."""
+    lines = ["| line | beside | below | tied | above |", "|---|---|---|---|---|"]
+    for one, other in PAIRS:
+        places: dict[str, list[str]] = {"below": [], "tied": [], "above": []}
+        for run in runs:
+            found = areas(run, "error")
+            mean, error = difference(found[one], found[other])
+            place = "tied" if abs(mean) <= TIE * error else "below" if mean < 0 else "above"
+            places[place].append(run["table"])
+        cells = [", ".join(tables) for tables in places.values()]
+        lines.append("| " + " | ".join([one, other, *cells]) + " |")
+    return "\n".join(lines)
+
+
 def _but(runs: list[dict[str, Any]], there: list[str]) -> str:
     others = [run["table"] for run in runs if run["table"] not in there]
     return f", not on {', '.join(others)}" if others else ""
@@ -98,6 +121,7 @@ def main() -> None:
     runs = found["tables"]
     page = DOCS / "acquisition.md"
     write_block(page, "verdict", verdict(runs))
+    write_block(page, "pairs", pair_table(runs))
     write_block(page, "areas", area_table(runs, "error"))
     write_block(page, "likelihoods", area_table(runs, "log_likelihood"))
     write_block(page, "read-off", read_off_table(runs))
