@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hhvaem import Classifier, InputError
+from hhvaem import Classifier, InputError, TableWarning
 from hhvaem.acquire.afabench import Acquirer
 
 pytestmark = pytest.mark.slow
@@ -53,7 +53,7 @@ def test_costs_and_what_was_asked_in_vain(model: Classifier) -> None:
     assert (dear.act(nothing, nothing > 0) == 0).all()
     with pytest.raises(InputError, match="from 0"):
         dear.set_cost_param(-1.0)
-    with pytest.raises(InputError, match="Give 4 costs"):
+    with pytest.raises(InputError, match="Give 4 finite costs"):
         Acquirer(model, costs=[1.0])
 
 
@@ -67,8 +67,8 @@ SHOWN = NOTHING == 0
     [
         (lambda m: Acquirer("model"), "AFABench needs a fitted Classifier."),
         (lambda m: Acquirer(m, costs=["a"] * 4), "costs is no array of numbers; give one."),
-        (lambda m: Acquirer(m, costs=[1, 1, 1, np.inf]), "Give 4 costs that are not negative"),
-        (lambda m: Acquirer(m, costs=[1, 1, 1, np.nan]), "Give 4 costs that are not negative"),
+        (lambda m: Acquirer(m, costs=[1, 1, 1, np.inf]), "Give 4 finite costs that are not negati"),
+        (lambda m: Acquirer(m, costs=[1, 1, 1, np.nan]), "Give 4 finite costs that are not negati"),
         (lambda m: Acquirer(m).set_cost_param("a"), "cost_param='a' must be a number from 0."),
         (lambda m: Acquirer(m).set_cost_param(np.nan), "cost_param=nan must be a number from 0."),
         (lambda m: Acquirer(m).set_seed(1.5), "seed=1.5 must be a whole number of at least 0."),
@@ -96,6 +96,27 @@ def test_wrong_arguments_to_the_benchmark(
     with pytest.raises(InputError) as told:
         call(model)
     assert message in str(told.value)
+
+
+def test_one_target_there_must_be() -> None:
+    both = np.stack([LABELS, FEATURES[:, 2] > 0], axis=1)
+    two = Classifier(preset="fast", random_state=0).fit(FEATURES, both)
+    with pytest.raises(InputError) as told:
+        Acquirer(two)
+    assert str(told.value) == (
+        "AFABench asks about one target, and this Classifier has 2; fit one for each."
+    )
+    # One target in a table is one.
+    one = Classifier(preset="fast", random_state=0).fit(FEATURES, both[:, :1])
+    assert Acquirer(one).predict(FEATURES[:3], SHOWN[:1].repeat(3, 0)).shape == (3, 2)
+
+
+def test_where_all_columns_are_constant_it_stops() -> None:
+    with pytest.warns(TableWarning, match="predicts hidden cells no better"):
+        model = Classifier(preset="fast", max_steps=20, random_state=0).fit(
+            np.ones((30, 2)), np.arange(30) % 2
+        )
+    assert Acquirer(model).act(np.zeros((3, 2)), np.zeros((3, 2), bool)).tolist() == [0, 0, 0]
 
 
 def test_saved_and_loaded(model: Classifier, tmp_path: Path) -> None:

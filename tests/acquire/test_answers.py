@@ -11,7 +11,7 @@ import pytest
 from pyarrow import csv
 
 from hhvaem import InputError
-from hhvaem.acquire.answers import answer, number
+from hhvaem.acquire.answers import answer, number, parsed
 from hhvaem.schema import Column
 from hhvaem.table import encode_value
 
@@ -60,6 +60,28 @@ def test_values_are_as_they_were_given() -> None:
     assert answer(CITY, "Rome") == "Rome"
     with pytest.raises(InputError, match="'rome' is no value of 'city'"):
         answer(CITY, "rome")
+
+
+@pytest.mark.parametrize(
+    ("levels", "text", "expected"),
+    [
+        ((" Rome", "Oslo "), " Rome", " Rome"),
+        ((" Rome", "Oslo "), "Rome", " Rome"),
+        ((" Rome", "Oslo "), " oslo", "Oslo "),
+        (("Rome", " Rome"), "Rome", "Rome"),
+        (("Rome", " Rome"), " Rome", " Rome"),
+        (("Rome", "ROME"), " ROME ", "ROME"),
+        (("Rome", " "), " ", " "),
+    ],
+)
+def test_blanks_at_the_ends_of_levels(levels: tuple[str, str], text: str, expected: str) -> None:
+    assert parsed(Column("city", "categorical", "text", levels=levels), text) == expected
+
+
+def test_one_of_levels_that_differ_by_blanks_is_not_guessed() -> None:
+    city = Column("city", "categorical", "text", levels=("Rome", " Rome"))
+    with pytest.raises(InputError, match="'rome' is no value of 'city', which is one of 'Rome', '"):
+        parsed(city, "rome")
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,11 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import norm
 
-from hhvaem import Regressor
+from hhvaem import Classifier, Regressor
 from hhvaem.acquire.rollout import Rollout, errors, log_likelihood, roll_out
 from hhvaem.encoding import Encoding
 from hhvaem.errors import InputError
@@ -30,6 +31,23 @@ THERE = np.ones((ROWS, COLUMNS), bool)
 @cache
 def model() -> Fitted:
     return Regressor(preset="fast", random_state=0).fit(FULL[ROWS:], Y[ROWS:]).fitted_
+
+
+@cache
+def with_levels() -> Fitted:
+    """A model of a column of three levels, one of three in order, a number and two classes."""
+    rng = np.random.default_rng(1)
+    table = pd.DataFrame(
+        {
+            "city": rng.choice(["Lima", "Oslo", "Rome"], 100),
+            "pain": pd.Categorical.from_codes(
+                rng.integers(0, 3, 100), ["no", "some", "much"], ordered=True
+            ),
+            "age": rng.normal(size=100),
+        }
+    )
+    label = np.where(table["age"] > 0, "old", "young")
+    return Classifier(preset="fast", max_steps=50, random_state=0).fit(table, label).fitted_
 
 
 @cache
@@ -183,7 +201,7 @@ def with_hole(table: np.ndarray, hole: Any) -> np.ndarray:
     [
         ({"policy": "greedy"}, "policy='greedy' is unknown; use 'grid', "),
         ({"costs": [1, 1]}, "costs has the shape (2,), and the rows and the model ask for (3,)"),
-        ({"costs": [1, -2, 1]}, "The cost of column 1 is -2.0; costs are numbers of at least 0."),
+        ({"costs": [1, -2, 1]}, "The cost of column 1 is -2.0; costs are finite numbers of at "),
         ({"costs": [1, np.nan, 1]}, "The cost of column 1 is nan; "),
         ({"start": THERE[:5]}, "start has the shape (5, 3), and "),
         ({"truth": np.full_like(TRUTH, np.nan)}, "Target 0 is unknown in all rows; "),
@@ -202,6 +220,7 @@ def with_hole(table: np.ndarray, hole: Any) -> np.ndarray:
         ({"steps": -1}, "steps=-1 must be a whole number of at least 0."),
         ({"steps": 1.5}, "steps=1.5 must be a whole number of at least 0."),
         ({"bins": 1}, "bins=1 must be a whole number of at least 2."),
+        ({"bins": 10**7}, "bins=10000000 must be a whole number of at most 100."),
         ({"bins": "5"}, "bins='5' must be a whole number of at least 2."),
         ({"policy": "random", "seed": -1}, "seed=-1 must be a whole number of at least 0."),
         ({"how": "hmc"}, "how='hmc' is no How; give one of hhvaem.posterior, or None."),
@@ -210,6 +229,12 @@ def with_hole(table: np.ndarray, hole: Any) -> np.ndarray:
         ({"start": [[True], [True, False]]}, "start is no array of True and False; give one."),
         ({"start": THERE.astype(int)}, "start is no array of True and False; give one."),
         ({"mask": "all"}, "mask is no array of True and False; give one."),
+        ({"values": 5.0}, "values has the shape (), and the rows and the model ask for (1, 3); "),
+        (
+            {"truth": np.where(np.arange(ROWS)[:, None] == 4, -np.inf, TRUTH)},
+            "truth is -inf in row 4 and column 0 (counted from 0); give a number, or NaN where it "
+            "is unknown.",
+        ),
         ({"values": None}, "values is no array of numbers; give one."),
         ({"fitted": "model"}, "fitted is of type str; give the `fitted_` of a Regressor or Class"),
         (
@@ -228,6 +253,34 @@ def test_refusals(changes: dict[str, Any], expected: str) -> None:
     with pytest.raises(InputError) as refused:
         roll_out(**{**usual, **changes})
     assert str(refused.value).startswith(expected)
+
+
+@pytest.mark.usefixtures("as_users_have_it")
+@pytest.mark.parametrize(
+    ("values", "truth", "expected"),
+    [
+        ([99, 0, 0.5], 0, "values is 99 in row 1 and column 0 (counted from 0), which has th"),
+        ([-1, 0, 0.5], 0, "values is -1 in row 1 and column 0 (counted from 0), which has th"),
+        ([0, 0.5, 0.5], 0, "values is 0.5 in row 1 and column 1 (counted from 0), which has"),
+        ([0, 3, 0.5], 0, "values is 3 in row 1 and column 1 (counted from 0), which has the"),
+        (
+            [0, 0, 0.5], 7,
+            "truth is 7 in row 1 and column 0 (counted from 0), which has the levels 0 to 1; give "
+            "one of these.",
+        ),
+    ],
+)  # fmt: skip
+def test_levels_there_must_be(values: list[float], truth: float, expected: str) -> None:
+    rows, targets = np.array([[2.0, 1.0, -3.0], values]), np.array([[1.0], [truth]])
+    with pytest.raises(InputError) as refused:
+        roll_out(with_levels(), rows, np.ones((2, 3), bool), targets)
+    assert str(refused.value).startswith(expected)
+
+
+def test_what_the_mask_hides_may_be_anything() -> None:
+    rows, shown = np.array([[2.0, 99.0, -3.0]]), np.array([[True, False, True]])
+    found = roll_out(with_levels(), rows, shown, np.ones((1, 1)), policy="random")
+    assert sorted(found.order[0]) == [0, 2]
 
 
 def test_rows_and_targets_there_must_be() -> None:

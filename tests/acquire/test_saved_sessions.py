@@ -95,6 +95,15 @@ def test_dates_and_truth_values_that_were_told_as_texts(
     assert again.predict() == session.predict()
 
 
+def test_the_largest_costs_come_back(regressor: Regressor, tmp_path: Path) -> None:
+    place = tmp_path / "case.json"
+    costs, groups = {"crp": 1e300, "lab": 1e300}, {"lab": ["crp", "pain"]}
+    session = Session(regressor, costs=costs, groups=groups)
+    session.tell("crp", 1.0)
+    session.save(place)
+    assert Session.load(place, regressor).spent == session.spent == 2e300
+
+
 @pytest.mark.slow
 def test_a_session_is_with_one_model(
     regressor: Regressor, classifier: Classifier, tmp_path: Path
@@ -138,6 +147,9 @@ def test_altered_files_are_refused(regressor: Regressor, tmp_path: Path) -> None
         {"history": [{"column": "crp", "value": -2.0, "gain": None, "cost": 1.0}]},
         {"history": [{"column": "age", "value": 2, "gain": None, "cost": "1"}]},
         {"history": [{"column": "age", "value": 2, "gain": None, "cost": -5}]},
+        {"history": [{"column": "age", "value": 2, "gain": None, "cost": 10**400}]},
+        {"history": [{"column": "age", "value": 2, "gain": None, "cost": float("inf")}]},
+        {"history": [{"column": "age", "value": 2, "gain": None, "cost": True}]},
         {"history": [{"column": "age", "value": 2, "gain": "a", "cost": 1}]},
         {"history": [{"column": ["age"], "value": 2, "gain": None, "cost": 1}]},
         {"given": {"seen": "rubbish"}},
@@ -146,6 +158,7 @@ def test_altered_files_are_refused(regressor: Regressor, tmp_path: Path) -> None
         {"groups": {"lab": ["crb"]}},
         {"method": "magic"},
         {"draws": 0},
+        {"draws": 10**9},
     ):
         place.write_text(json.dumps({**whole, **altered}))
         with pytest.raises(InputError) as told:

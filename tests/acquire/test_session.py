@@ -271,7 +271,7 @@ def test_a_wrong_answer_changes_nothing(
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda m: Session(m, costs={"crp": -1}), "The cost of 'crp' is -1; give a number"),
+        (lambda m: Session(m, costs={"crp": -1}), "The cost of 'crp' is -1; give a finite number"),
         (lambda m: Session(m, costs={"crp": None}), "The cost of 'crp' is None"),
         (lambda m: Session(m, costs={"crp": float("nan")}), "The cost of 'crp' is nan"),
         (lambda m: Session(m, costs={"crb": 1}), "no column or group 'crb' to have a cost; is it"),
@@ -288,7 +288,16 @@ def test_a_wrong_answer_changes_nothing(
         (lambda m: Session(m, groups={"a": ["crp"]}, method="variance"), "need method='grid'"),
         (lambda m: Session(m, look_ahead=True, method="gaussian"), "need method='grid'"),
         (lambda m: Session(m, method="magic"), "method='magic' is unknown; use 'grid'"),
-        (lambda m: Session(m, costs={"crp": 10**400}), "give a number that is not negative"),
+        (lambda m: Session(m, costs={"crp": 10**400}), "; give a finite number from 0 to 1e+300."),
+        (
+            lambda m: Session(m, costs={"crp": float("inf")}),
+            "The cost of 'crp' is inf; give a finite number from 0 to 1e+300.",
+        ),
+        (lambda m: Session(m, costs={"crp": 1.7e308}), "The cost of 'crp' is 1.7e+308; give a fin"),
+        (
+            lambda m: Session(m, costs={"lab": 1.7e308}, groups={"lab": ["crp"]}),
+            "The cost of 'lab' is 1.7e+308; give a finite number",
+        ),
         (lambda m: Session(m).tell(["crp"], 1.0), "A column is named by a text, not by ['crp']"),
         (lambda m: Session(m, stop="budget"), "stop='budget' is no rule; give one of"),
         (lambda m: Session(m, stop=None), "stop=None is no rule"),
@@ -299,6 +308,12 @@ def test_a_wrong_answer_changes_nothing(
         (lambda m: policy.decided(), "decided() has no edge; give one or more."),
         (lambda m: policy.at_least(2, None), "at_least needs a rule to hold back, not None"),
         (lambda m: Session(m, draws=0), "draws=0"),
+        (
+            lambda m: Session(m, groups={"lab": ["crp", "pain"]}, draws=2001),
+            "Groups need at most 2000 draws, not 2001.",
+        ),
+        (lambda m: Session(m, draws=2001).batch(1), "A batch needs at most 2000 draws, not 2001."),
+        (lambda m: Session(m, draws=10**9), "draws=1000000000 must be a whole number of at most"),
         (lambda m: Session(m, known=[1]), "`known` is of type list"),
         (lambda m: Session(Imputer(preset="fast")), "An Imputer has no target"),
         (lambda m: Session("model.hhvaem"), "needs a fitted Regressor or Classifier, not str"),
@@ -329,6 +344,20 @@ def test_costs_change_what_is_asked(regressor: Regressor) -> None:
     by_cost = regressor.acquire(as_table({}), {"crp": 100.0})
     np.testing.assert_allclose(by_cost["crp"], gains["crp"] / 100)
     np.testing.assert_allclose(by_cost["pain"], gains["pain"])
+
+
+@pytest.mark.usefixtures("as_users_have_it")
+@pytest.mark.filterwarnings("error")
+def test_costs_may_be_numbers_of_numpy(regressor: Regressor) -> None:
+    session = Session(regressor, costs={"crp": np.float32(2), "city": np.int8(3)})
+    assert (session.prices.columns["crp"], session.prices.columns["city"]) == (2.0, 3.0)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_number_beyond_all_reason_is_far_out(regressor: Regressor) -> None:
+    session = Session(regressor)
+    session.tell("crp", 1.7e308)
+    assert np.isfinite(session.predict().value)
 
 
 def test_a_group_is_a_question_and_is_begun_once(regressor: Regressor) -> None:
@@ -379,6 +408,18 @@ def test_a_batch_does_not_ask_the_same_twice(regressor: Regressor) -> None:
     assert len(session.batch(100)) == len(COLUMNS)
 
 
+def test_a_batch_heeds_rules(regressor: Regressor) -> None:
+    costs = {"city": 3.0}
+    whole = [each.name for each in Session(regressor, costs=costs).batch(6)]
+    # What is chosen is spent, and what is too dear is passed over.
+    found = Session(regressor, costs=costs, stop=policy.budget(2.0)).batch(6)
+    assert [each.name for each in found] == [name for name in whole if name != "city"][:2]
+    session = Session(regressor, stop=policy.at_most(2))
+    session.tell("age", 40)
+    assert len(session.batch(6)) == 1
+    assert Session(regressor, stop=policy.decided(-100.0, 100.0)).batch(6) == []
+
+
 def answered(session: Session, row: dict[str, Any]) -> list[str]:
     """Answer all questions, and give what was asked for."""
     while (question := session.ask()) is not None:
@@ -407,6 +448,17 @@ def test_rules_stop(regressor: Regressor, row: dict[str, Any]) -> None:
     session = Session(regressor, stop=lambda question, standing: f"not {question.name}")
     assert told(session) == []
     assert session.stopped == "not crp"
+
+
+def test_a_gain_of_unknown_error_may_be_worth_it(regressor: Regressor) -> None:
+    # With as many bins as draws, numbers have no standard error.
+    few = {"method": "histogram", "draws": 4}
+    question = Session(regressor, stop=policy.worth(10.0), **few).ask()
+    assert question is not None
+    assert all(np.isnan(each.error) for each in (question, *question.others))
+    # What is known well enough is passed over, and with no margin so is everything.
+    assert "city" not in {question.name, *(each.name for each in question.others)}
+    assert Session(regressor, stop=policy.worth(10.0, errors=0.0), **few).ask() is None
 
 
 @pytest.mark.slow

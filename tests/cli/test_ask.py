@@ -10,8 +10,10 @@ from unittest import mock
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from commands import hhvaem, refused
+from pyarrow import parquet
 
 from hhvaem import Classifier, Imputer, Regressor
 
@@ -26,6 +28,7 @@ def patients() -> tuple[pd.DataFrame, pd.Series]:
             "crp": np.exp(severity + 0.2 * rng.normal(size=rows)),
             "city": rng.choice(["Oslo", "Rome", "Lima"], rows),
             "a=b": severity + rng.normal(size=rows),
+            "ward": "A",
         }
     )
     score = pd.Series(10 + 3 * severity + 2 * (table["city"] == "Rome"), name="score")
@@ -216,6 +219,112 @@ def test_levels_that_are_called_like_commands(tmp_path: Path) -> None:
     assert "ward '1' " in done.stdout
 
 
+@pytest.fixture(scope="module")
+def padded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of a column whose levels have blanks at their ends."""
+    rng = np.random.default_rng(0)
+    code = rng.integers(0, 3, 200)
+    city = np.array([" Rome", "Oslo ", " stop"])[code]
+    y = pd.Series(3.0 * code + 0.1 * rng.normal(size=200), name="score")
+    model = Regressor(preset="fast", max_steps=100, random_state=0)
+    place = tmp_path_factory.mktemp("padded") / "model"
+    model.fit(pd.DataFrame({"city": city, "age": rng.normal(size=200)}), y).save(place)
+    return place
+
+
+@pytest.mark.parametrize(
+    ("text", "level"),
+    [(" Rome", " Rome"), ("rome", " Rome"), ("Oslo", "Oslo "), (" stop", " stop")],
+)
+def test_levels_with_blanks_at_their_ends(
+    padded: Path, tmp_path: Path, text: str, level: str
+) -> None:
+    def kept(name: str) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads((tmp_path / name).read_text())
+        return content
+
+    typed("stop\n", padded, "--known", f"city={text}", "--session", tmp_path / "known")
+    assert kept("known")["given"] == {"city": level}
+    typed(f"{text}\nstop\n", padded, "--known", "age=0", "--session", tmp_path / "typed")
+    (tmp_path / "row.csv").write_text(f"city\n{text}\n")
+    arguments = ("--answers", tmp_path / "row.csv", "--session", tmp_path / "told")
+    hhvaem("ask", padded, "--known", "age=0", *arguments)
+    for name in ("typed", "told"):
+        assert [each["value"] for each in kept(name)["history"]] == [level]
+
+
+def test_a_word_is_a_word_where_a_level_has_blanks_around_it(padded: Path) -> None:
+    said = typed("  stop\n", padded, "--known", "age=0")
+    assert said.splitlines()[-1] == "0 answers, 0 spent."
+
+
+def test_wrong_answers_are_found_before_anything_is_asked(folder: Path, tmp_path: Path) -> None:
+    row, place = tmp_path / "row.csv", tmp_path / "case.json"
+    row.write_text("crp,city,age\n4.0,Bonn,40\n")
+    said = refused("ask", folder / "score", "--answers", row, "--session", place, "--json")
+    assert said == f"{row}: 'Bonn' is no value of 'city', which is one of 'Lima', 'Oslo', 'Rome'."
+    assert not place.exists()
+
+
+def test_what_is_nan_in_a_file_is_unknown(folder: Path, tmp_path: Path) -> None:
+    row = tmp_path / "row.parquet"
+    parquet.write_table(pa.table({"crp": [4.0], "age": [float("nan")]}), row)
+    found = json.loads(hhvaem("ask", folder / "score", "--answers", row, "--json").stdout)
+    told = {step["column"]: step["value"] for step in found["steps"]}
+    assert told == {"crp": 4.0, "city": None, "age": None, "a=b": None}
+
+
+def test_what_another_dialogue_has_kept_is_not_lost(folder: Path, tmp_path: Path) -> None:
+    place = tmp_path / "case.json"
+    arguments = (folder / "score", "--session", place, "--known", "age=40")
+    typed("stop\n", *arguments)
+
+    class Slow(io.StringIO):
+        """Lets another dialogue answer before the first line is read."""
+
+        def readline(self, size: int | None = -1) -> str:
+            if not self.tell():
+                typed("4\nstop\n", *arguments)
+            return super().readline(-1 if size is None else size)
+
+    with mock.patch.object(sys, "stdin", Slow("2\nRome\nstop\n")):
+        done = hhvaem("ask", *arguments)
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"Error: {place} was changed by another session, and is left without what was told last; "
+        "run the same command again to go on from it.\n"
+    )
+    # One question, and no other after what could not be kept.
+    assert done.stdout.count("Ask for ") == 1
+    assert [each["value"] for each in json.loads(place.read_text())["history"]] == [4.0]
+    assert typed("stop\n", *arguments).splitlines()[-1] == "1 answer, 1 spent."
+
+
+def test_a_file_that_was_removed_is_written_again(folder: Path, tmp_path: Path) -> None:
+    place = tmp_path / "case.json"
+
+    class Removing(io.StringIO):
+        def readline(self, size: int | None = -1) -> str:
+            place.unlink(missing_ok=True)
+            return super().readline(-1 if size is None else size)
+
+    with mock.patch.object(sys, "stdin", Removing("4\n")):
+        hhvaem("ask", folder / "score", "--session", place, "--most", 1)
+    assert [each["value"] for each in json.loads(place.read_text())["history"]] == [4.0]
+
+
+def test_no_bar_is_fuller_than_that_of_a_larger_gain(folder: Path, tmp_path: Path) -> None:
+    costs = tmp_path / "costs.csv"
+    costs.write_text("column,cost\ncity,0.001\na=b,0.01\nage,100\n")
+    said = typed("Lima\nskip\nskip\nskip\n", folder / "score", "--costs", costs)
+    lines = [line.split() for line in said.splitlines() if line.startswith("  gain ")]
+    bars, gains = [line[1].count("█") for line in lines], [float(line[2]) for line in lines]
+    # It is cheap, and tells less than what is asked for later.
+    assert gains[0] < 0.9 * max(gains)
+    most = max(gains)
+    assert bars == [pytest.approx(24 * gain / most, abs=2) for gain in gains]
+
+
 def test_answers_to_no_question_are_named(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "row.csv").write_text("crp,Age,score\n1,40,3\n")
     done = hhvaem("ask", folder / "score", "--answers", tmp_path / "row.csv")
@@ -241,14 +350,25 @@ def with_file(name: str, content: str) -> Callable[[Path], tuple[str, Path]]:
         ("score", ["--known", "crq=1"], "The model has no column 'crq'; is it 'crp'?"),
         ("score", ["--known", "crp=x"], "'x' is no value of 'crp', which is a number from 0"),
         ("score", ["--known", "city=Bonn"], "which is one of 'Lima', 'Oslo', 'Rome'"),
-        ("score", with_file("costs", "a,b\n1,2\n"), "lacks the columns `column` and `cost`"),
+        (
+            "score", with_file("costs", "a,b\n1,2\n"),
+            "costs.csv lacks the column `column` and the column `cost`; give a table with",
+        ),
+        (
+            "score", with_file("costs", "column,price\na,1\n"),
+            "costs.csv lacks the column `cost`; give a table with `column` and `cost`.",
+        ),
         ("score", with_file("costs", "column,cost\ncrp,-1\n"), "The cost of 'crp' is -1"),
         ("score", with_file("costs", "column,cost\ncrp,\ncity,1\n"), "The cost of 'crp' is None"),
         ("score", with_file("costs", "column,cost\ncrp,1\ncrp,2\n"), "cost of 'crp' twice"),
         ("score", with_file("costs", "column,cost\ncrq,1\n"), "no column or group 'crq'"),
         ("score", with_file("answers", "crp\n1\n2\n"), "has 2 rows; give a table of one row"),
-        ("score", with_file("answers", "crp\nx\n"), "'x' is no value of 'crp'"),
-        ("score", with_file("answers", "foo,Bar\n1,2\n"), "has no column of the model"),
+        ("score", with_file("answers", "crp\nx\n"), "answers.csv: 'x' is no value of 'crp'"),
+        ("score", with_file("answers", "foo,Bar\n1,2\n"), "has no column that the model asks for"),
+        (
+            "score", with_file("answers", "ward,score\nA,1\n"),
+            "answers.csv has no column that the model asks for; there are 'age', 'crp', 'city', ",
+        ),
         ("score", with_file("costs", "column,cost\n,1\n"), "line without the name of a column"),
         ("score", ["--known", "age=1", "--known", "age=2"], "--known says 'age' twice"),
         ("score", ["--known", "score=1"], "'score' is what the model predicts; it is not told"),
@@ -257,7 +377,7 @@ def with_file(name: str, content: str) -> Callable[[Path], tuple[str, Path]]:
         ("score", ["--answers", "absent.csv"], "absent.csv"),
         ("score", ["--session", "absent/case.json"], "absent does not exist; make it first"),
     ],
-)
+)  # fmt: skip
 def test_one_sentence(
     folder: Path, tmp_path: Path, model: str, arguments: Any, message: str
 ) -> None:

@@ -27,7 +27,7 @@ class Acquirer:
     Parameters
     ----------
     model
-        A `Classifier` that was fitted to an array.
+        A `Classifier` of one target that was fitted to an array.
     costs
         The cost of each feature; 1 by default.
 
@@ -46,6 +46,11 @@ class Acquirer:
     def __init__(self, model: Classifier, costs: Any = None) -> None:
         if not isinstance(model, Classifier) or not hasattr(model, "schema_"):
             raise InputError("AFABench needs a fitted Classifier.")
+        if model.n_outputs_ > 1:
+            raise InputError(
+                f"AFABench asks about one target, and this Classifier has {model.n_outputs_}; fit "
+                "one for each."
+            )
         self.model = copy.copy(model)
         features = model.n_features_in_
         self.costs = np.ones(features) if costs is None else _numbers("costs", costs)
@@ -53,7 +58,9 @@ class Acquirer:
             self.costs.shape != (features,)
             or not (np.isfinite(self.costs) & (self.costs >= 0)).all()
         ):
-            raise InputError(f"Give {features} costs that are not negative, one for each feature.")
+            raise InputError(
+                f"Give {features} finite costs that are not negative, one for each feature."
+            )
         self._least = 0.0
 
     def set_cost_param(self, cost_param: float) -> None:
@@ -99,9 +106,9 @@ class Acquirer:
             closed = seen | asked.reshape(seen.shape)
         gains = np.full(features.shape, np.nan)
         names = list(self.model.schema_.names)
-        found = self.model.acquire(features)
         places = [names.index(column.name) for column in self.model.schema_.modelled]
-        gains[:, places] = found
+        if places:  # else there is nothing to ask for
+            gains[:, places] = self.model.acquire(features)
         rate = np.where(closed | np.isnan(gains), -np.inf, gains / np.maximum(self.costs, CHEAPEST))
         best = rate.argmax(1)
         worth = rate[np.arange(len(rate)), best]

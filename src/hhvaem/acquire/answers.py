@@ -52,10 +52,11 @@ def parsed(column: Column, text: str) -> Any:
     True
     >>> parsed(Column("pain", "ordinal", "text", levels=("none", "Mild")), "mild")
     'Mild'
+    >>> parsed(Column("city", "categorical", "text", levels=("Oslo", " Rome")), "Rome")
+    ' Rome'
     >>> parsed(Column("age", "count", "integer"), " 61 ")
     61.0
     """
-    text = text.strip()
     value = _level(column, text) if column.kind in LEVELLED else _ordered(column, text)
     if value is None:
         raise InputError(f"{shown(text)} is no value of {column.name!r}, {legal(column)}.")
@@ -107,21 +108,26 @@ def is_missing(value: Any) -> bool:
 
 
 def _level(column: Column, text: str) -> Any:
-    exact = [level for level in column.levels if str(level) == text]
-    folded = [level for level in column.levels if str(level).casefold() == text.casefold()]
-    if exact or len(folded) == 1:
-        return (exact or folded)[0]
-    if column.storage == "boolean" and text.casefold() in _TRUE + _FALSE:
-        return text.casefold() in _TRUE
+    # Levels may differ by nothing but blanks at their ends, or the case of letters.
+    for same in (str, str.strip, _folded):
+        alike = [level for level in column.levels if same(str(level)) == same(text)]
+        if len(alike) == 1:
+            return alike[0]
+    if column.storage == "boolean" and _folded(text) in _TRUE + _FALSE:
+        return _folded(text) in _TRUE
     found = _as_number(text)
     return next((level for level in column.levels if level == found), None)
+
+
+def _folded(text: str) -> str:
+    return text.strip().casefold()
 
 
 def _ordered(column: Column, text: str) -> Any:
     if FAMILY[column.storage] != "dates":
         return _as_number(text)
     try:
-        moment = dt.datetime.fromisoformat(text)
+        moment = dt.datetime.fromisoformat(text.strip())
         if moment.tzinfo is not None:  # tables are read in UTC as well
             moment = moment.astimezone(dt.UTC).replace(tzinfo=None)
     except (ValueError, OverflowError):

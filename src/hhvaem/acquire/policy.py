@@ -187,20 +187,22 @@ def budget(most: float) -> Rule:
 def worth(least: float, errors: float = 2.0) -> Rule:
     """Ask nothing whose gain for each unit of cost is below `least`, by so many of its errors.
 
+    A gain whose error is unknown (NaN) may be any, and is not objected to unless `errors` is 0.
+
     Examples
     --------
     >>> rule = worth(0.02)
     >>> rule(Question("ecg", ("ecg",), 0.05, 0.01, cost=3.0), Standing(1, 2.0, ()))
     >>> rule(Question("mri", ("mri",), 0.01, 0.01, cost=3.0), Standing(1, 2.0, ()))
     'Nothing left is worth 0.02 for each unit of cost.'
+    >>> rule(Question("mri", ("mri",), 0.01, float("nan"), cost=3.0), Standing(1, 2.0, ()))
     """
     _check_number("least", least)
     _check_number("errors", errors)
 
     def rule(question: Question, standing: Standing) -> str | None:
-        at_best = question.gain + errors * (
-            question.error if question.error == question.error else 0
-        )
+        # NaN is below nothing.
+        at_best = question.gain + (errors * question.error if errors else 0.0)
         below = at_best < least * question.cost and question.rate < least
         return f"Nothing left is worth {least:g} for each unit of cost." if below else None
 

@@ -11,6 +11,9 @@ from hhvaem.containers import listed, shown
 from hhvaem.errors import InputError
 from hhvaem.schema import Column
 
+# The most that anything costs, so that all sums of costs are finite.
+MOST = 1e300
+
 
 @dataclass(frozen=True)
 class Prices:
@@ -61,7 +64,7 @@ def prices(
     Raises
     ------
     InputError
-        Where a name is unknown, a cost is negative or no number, or groups overlap.
+        Where a name is unknown, a cost is no number, negative or too large, or groups overlap.
     """
     names = [column.name for column in columns]
     own: dict[str, list[str]] = {}
@@ -75,14 +78,24 @@ def prices(
         if name not in each and name not in begun:
             meant = near(name, [*each, *begun])
             raise InputError(f"There is no column or group {name!r} to have a cost{meant}")
-        given = isinstance(cost, Real) and not isinstance(cost, bool)
-        # Integers can be beyond all floats.
-        if not given or not 0 <= cost <= sys.float_info.max:
-            raise InputError(
-                f"The cost of {name!r} is {shown(cost)}; give a number that is not negative."
-            )
-        (each if name in each else begun)[name] = float(cost)
-    return Prices(each, chosen, begun)
+        (each if name in each else begun)[name] = cost
+    return Prices(_checked(each), chosen, _checked(begun))
+
+
+def is_cost(value: Any, most: float = sys.float_info.max) -> bool:
+    """Say whether this can be a cost: a finite number that is not negative.
+
+    Examples
+    --------
+    >>> is_cost(2), is_cost(10**400), is_cost(float("nan")), is_cost(True)
+    (True, False, False, False)
+    """
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return False
+    try:
+        return 0 <= float(value) <= most
+    except OverflowError:  # an integer beyond all floats
+        return False
 
 
 def near(name: object, names: Iterable[str]) -> str:
@@ -90,6 +103,15 @@ def near(name: object, names: Iterable[str]) -> str:
     names = list(names)
     close = difflib.get_close_matches(str(name), names, n=1)
     return f"; is it {close[0]!r}?" if close else f"; there are {listed(names)}."
+
+
+def _checked(costs: Mapping[str, Any]) -> dict[str, float]:
+    for name, cost in costs.items():
+        if not is_cost(cost, MOST):
+            raise InputError(
+                f"The cost of {name!r} is {shown(cost)}; give a finite number from 0 to {MOST:g}."
+            )
+    return {name: float(cost) for name, cost in costs.items()}
 
 
 def _groups(names: list[str], groups: Any) -> dict[str, tuple[str, ...]]:

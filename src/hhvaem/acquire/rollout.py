@@ -25,10 +25,10 @@ from hhvaem.acquire.scores import Worth, worth
 from hhvaem.checks import check_count
 from hhvaem.compiling import padded_length, program
 from hhvaem.containers import listed, shown
-from hhvaem.encoding import Cells, TableMask, TableValues
+from hhvaem.encoding import Cells, Encoding, TableMask, TableValues
 from hhvaem.errors import InputError
 from hhvaem.fitting import ROWS, ROWS_ON_ACCELERATOR, Fitted, row_keys
-from hhvaem.likelihoods import ordered_log_prob
+from hhvaem.likelihoods import Ordered, ordered_log_prob
 from hhvaem.marginals import input_widths
 from hhvaem.posterior import How
 from hhvaem.predictive import Predictive, has_levels
@@ -40,6 +40,8 @@ POLICIES: tuple[Policy, ...] = get_args(Policy)
 FEWEST = 8
 # By which the one order of all rows is found.
 FIXED_BY: Method = "grid"
+# The most bins of a histogram: memory grows with their product over a cell and the targets.
+MOST_BINS = 100
 # A share below this is taken for it, so that its logarithm is finite.
 LEAST = 1e-30
 
@@ -133,7 +135,7 @@ def roll_out(
     how
         How latents are drawn; None for as in predictions.
     bins
-        Of the policy `histogram`, at least 2.
+        Of the policy `histogram`, from 2 to 100.
     steps
         When to end; None for when nothing is left to be asked.
     seed
@@ -142,9 +144,10 @@ def roll_out(
     Raises
     ------
     InputError
-        Where the policy is unknown, the model has no target, the arrays do not fit together or lack
-        what their mask shows, a cost is negative or missing, a number is out of its range, or the
-        order names no column or one twice, or is given to a policy that has its own.
+        Where the policy is unknown, the model has no target, the arrays do not fit together, lack
+        what their mask shows or have a level that there is not, a cost is negative or missing, a
+        number is out of its range, or the order names no column or one twice, or is given to a
+        policy that has its own.
 
     Examples
     --------
@@ -168,7 +171,7 @@ def roll_out(
     paid = np.ones(columns) if costs is None else _numbers("costs", costs)
     _check_arrays(fitted, values, mask, truth, start, paid)
     _check_choices(policy, order, how)
-    bins, seed = check_count("bins", bins, 2), check_count("seed", seed, 0)
+    bins, seed = check_count("bins", bins, 2, MOST_BINS), check_count("seed", seed, 0)
     steps = None if steps is None else check_count("steps", steps, 0)
     if how is None:
         how = fitted.plan.how
@@ -411,12 +414,13 @@ def _check_arrays(
     costs: Float[np.ndarray, " *columns"],
 ) -> None:
     assert fitted.target_encoding is not None
-    shape = (len(values), len(fitted.encoding.laws))
+    rows = len(np.atleast_1d(values))
+    shape = (rows, len(fitted.encoding.laws))
     for name, array, expected in (
         ("values", values, shape),
         ("mask", mask, shape),
         ("start", start, shape),
-        ("truth", truth, (len(values), len(fitted.target_encoding.laws))),
+        ("truth", truth, (rows, len(fitted.target_encoding.laws))),
         ("costs", costs, shape[1:]),
     ):
         if array.shape != expected:
@@ -424,7 +428,7 @@ def _check_arrays(
                 f"{name} has the shape {array.shape}, and the rows and the model ask for "
                 f"{expected}; give one of that shape."
             )
-    if not len(values):
+    if not rows:
         raise InputError("There is no row to ask about; give at least one.")
     for name, where, found in (
         ("mask", mask & ~np.isfinite(values), "values has no number there"),
@@ -439,13 +443,35 @@ def _check_arrays(
     wrong = np.flatnonzero(~(np.isfinite(costs) & (costs >= 0)))
     if wrong.size:
         raise InputError(
-            f"The cost of column {wrong[0]} is {costs[wrong[0]]}; costs are numbers of at least 0."
+            f"The cost of column {wrong[0]} is {costs[wrong[0]]}; costs are finite numbers of at "
+            "least 0."
         )
+    if np.isinf(truth).any():
+        row, column = np.argwhere(np.isinf(truth))[0]
+        raise InputError(
+            f"truth is {truth[row, column]} in row {row} and column {column} (counted from 0); "
+            "give a number, or NaN where it is unknown."
+        )
+    _check_levels("values", fitted.encoding, values, mask)
+    _check_levels("truth", fitted.target_encoding, truth, ~np.isnan(truth))
     unknown = np.flatnonzero(~np.isfinite(truth).any(0))
     if unknown.size:
         raise InputError(
             f"Target {unknown[0]} is unknown in all rows; give rows in which it is known."
         )
+
+
+def _check_levels(name: str, encoding: Encoding, values: TableValues, seen: TableMask) -> None:
+    for j, law in enumerate(encoding.laws):
+        levels = law.warp.atoms if isinstance(law, Ordered) else np.arange(encoding.levels[j])
+        if levels is None or not has_levels(law):
+            continue
+        wrong = np.flatnonzero(seen[:, j] & ~np.isin(values[:, j], levels))
+        if wrong.size:
+            raise InputError(
+                f"{name} is {values[wrong[0], j]:g} in row {wrong[0]} and column {j} (counted from "
+                f"0), which has the levels 0 to {len(levels) - 1}; give one of these."
+            )
 
 
 def _checked_order(order: Sequence[int], columns: int) -> Int[np.ndarray, " columns"]:

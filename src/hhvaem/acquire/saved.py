@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from hhvaem.acquire.policy import Rule
+from hhvaem.acquire.prices import is_cost
 from hhvaem.acquire.session import Session, Told, check_model
 from hhvaem.atomic import replacing
 from hhvaem.containers import listed, shown
@@ -146,10 +147,8 @@ def _is_history(history: list[Any]) -> bool:
     for each in history:
         if not isinstance(each, dict) or set(each) != set(Told._fields):
             return False
-        if not isinstance(each["column"], str) or type(each["cost"]) not in (int, float):
+        if not isinstance(each["column"], str) or not is_cost(each["cost"]):
             return False
-        if not 0 <= each["cost"] < float("inf") or type(each["gain"]) not in (
-            int, float, type(None),
-        ):  # fmt: skip
+        if type(each["gain"]) not in (int, float, type(None)):
             return False
     return True

@@ -28,8 +28,9 @@ from hhvaem.table import decode_value
 LEVEL, IMAGINED = 0.9, (0.1, 0.5, 0.9)
 # The standard scores between which nearly all of a target lies.
 SPAN = 2.3
-# Draws behind everything.
-DRAWS = 100
+# Draws behind everything, and the most of them that fit into memory; with what columns tell
+# together, every pair of draws is there.
+DRAWS, MOST_DRAWS, MOST_PAIRED = 100, 10_000, 2_000
 # Levels that are imagined as answers, the most probable.
 MOST_LEVELS = 5
 
@@ -102,7 +103,7 @@ class Session:
     look_ahead
         Whether to choose a question also for what the next one would tell after it.
     draws
-        Draws of the latents behind everything.
+        Draws of the latents behind everything: up to 10,000, with groups and batches 2,000.
 
     Attributes
     ----------
@@ -154,7 +155,9 @@ class Session:
             raise InputError(f"Groups and look_ahead need method='grid', not {method!r}.")
         self.method: Method = method
         self.look_ahead = bool(look_ahead)
-        self.draws = check_count("draws", draws, 1)
+        self.draws = check_count("draws", draws, 1, MOST_DRAWS)
+        if self.prices.groups and self.draws > MOST_PAIRED:
+            raise InputError(f"Groups need at most {MOST_PAIRED} draws, not {self.draws}.")
         if known is not None and not isinstance(known, Mapping):
             raise InputError(
                 f"`known` is of type {type(known).__name__}; give a dict of values by column."
@@ -242,13 +245,17 @@ class Session:
         """Give columns to ask for at once: each the best beside those before it.
 
         What they tell together counts, so that two that tell the same are not both among them. The
-        gain of each is what it adds to those before it.
+        gain of each is what it adds to those before it. They are fewer where no more are open, or
+        where rules object to all others, as if those before had been told.
         """
         check_count("count", count, 1)
         if self.method != "grid":
             raise InputError(f"A batch needs method='grid', not {self.method!r}.")
+        if self.draws > MOST_PAIRED:
+            raise InputError(f"A batch needs at most {MOST_PAIRED} draws, not {self.draws}.")
         chosen: list[Question] = []
         had = 0.0
+        now = self._predictions(self._case)
         for _ in range(min(count, len(self.open))):
             names = [question.name for question in chosen]
             rest = [name for name in self.open if name not in names]
@@ -266,7 +273,16 @@ class Session:
                 )
                 for name, gain, error in zip(rest, found.gain, found.error, strict=False)
             ]
-            best = max(range(len(rest)), key=lambda i: questions[i].rate)
+            spent = self.spent + sum(question.cost for question in chosen)
+            standing = Standing(len(self.history) + len(chosen), spent, now)
+            left = [
+                i
+                for i, question in enumerate(questions)
+                if objection(self._rules, question, standing) is None
+            ]
+            if not left:
+                break
+            best = max(left, key=lambda i: questions[i].rate)
             chosen.append(questions[best])
             had = float(found.gain[best])
         return chosen

@@ -129,6 +129,8 @@ def ask(
     except InputError as error:
         raise InputError(f"{costs}: {error}") from error
     given = _known(predictor, known or [])
+    told = None if answers is None else _answers(predictor, answers)
+    kept = _Kept(session)
     if session is not None and session.exists():
         case = Session.load(session, predictor, stop=rules)
         for option, differs in {
@@ -145,16 +147,44 @@ def ask(
         case = Session(
             predictor, given, costs=price, groups=groups, stop=rules, look_ahead=look_ahead
         )
-        _save(case, session)
-    kept = f"{session} has the answers so far." if session else "nothing is kept."
-    with interruptible(lambda: kept):
-        if answers is not None:
-            _scripted(case, answers, session, as_json=as_json)
+        kept.save(case)
+    left = f"{session} has the answers so far." if session else "nothing is kept."
+    with interruptible(lambda: left):
+        if told is not None:
+            _scripted(case, told, kept, as_json=as_json)
         else:
-            _dialogue(case, session)
+            _dialogue(case, kept)
 
 
-def _dialogue(case: "Session", place: Path | None) -> None:
+class _Kept:
+    """The file of a session, if it has one: what another one has written there is left alone."""
+
+    def __init__(self, place: Path | None) -> None:
+        self.place = place
+        self._before = self._content()
+
+    def save(self, case: "Session") -> None:
+        if self.place is None:
+            return
+        now = self._content()
+        if now is not None and now != self._before:
+            raise InputError(
+                f"{self.place} was changed by another session, and is left without what was told "
+                "last; run the same command again to go on from it."
+            )
+        case.save(self.place)
+        self._before = self._content()
+
+    def _content(self) -> bytes | None:
+        if self.place is None or not self.place.exists():
+            return None
+        try:
+            return self.place.read_bytes()
+        except OSError as error:
+            raise InputError(f"{self.place} cannot be read: {error.strerror}.") from error
+
+
+def _dialogue(case: "Session", kept: _Kept) -> None:
     console = Console(highlight=False)
     ends = case.spans
     most, warned = 0.0, False
@@ -168,7 +198,8 @@ def _dialogue(case: "Session", place: Path | None) -> None:
         if question is None:
             console.print(f"\n{escape(case.stopped or '')}")
             break
-        most = most or question.gain
+        # Of all gains so far, so that later ones fit under it and can be compared.
+        most = max(most, *(each.gain for each in (question, *question.others)))
         console.print()
         _print(console, question_lines(question, most, "nats"))
         # Once, and again where `undo` has made it untrue in between.
@@ -178,7 +209,7 @@ def _dialogue(case: "Session", place: Path | None) -> None:
                 "taken as before."
             )
         warned = tells_nothing(question)
-        if not _answered(console, case, question, place):
+        if not _answered(console, case, question, kept):
             break
         question = case.ask()
     _print(console, ["", _summary(case)])
@@ -203,7 +234,7 @@ def tells_nothing(question: "Question") -> bool:
     return True
 
 
-def _answered(console: Console, case: "Session", question: "Question", place: Path | None) -> bool:
+def _answered(console: Console, case: "Session", question: "Question", kept: _Kept) -> bool:
     """Read answers to a question; False where the person stops."""
     from hhvaem.acquire.answers import parsed
     from hhvaem.table import legal
@@ -219,31 +250,35 @@ def _answered(console: Console, case: "Session", question: "Question", place: Pa
             try:
                 typed = console.input(
                     f"[bold]{escape(printable(name))}[/] [dim]({escape(printable(hint))})[/] > "
-                ).strip()
+                )
             # A standard input that is closed is not even read.
             except (EOFError, RuntimeError):
                 console.print()
                 return False
+            levels = [str(level) for level in column.levels]
             # A level may be called like one of the words.
-            word = "" if typed in map(str, column.levels) else typed.casefold()
+            is_level = typed in levels or typed.strip() in levels
+            word = None if is_level else typed.strip().casefold()
             if word == "stop":
                 return False
             try:
-                if not typed or word in HELP:
+                if word in ("", *HELP):
                     console.print(MEANINGS)
                 elif word == "why":
                     _print(console, explanation_lines(case.explain(name)))
                 elif word == "undo":
                     taken = case.undo()
                     console.print(f"{escape(printable(taken.column))} is open again.")
-                    _save(case, place)
-                    return True
+                    break
                 else:
                     _tell(console, case, name, None if word in UNKNOWN else parsed(column, typed))
-                    _save(case, place)
                     break
             except InputError as error:
                 console.print(f"[red]{escape(printable(str(error)))}[/]")
+        # What cannot be kept ends the dialogue.
+        kept.save(case)
+        if word == "undo":
+            return True
     return True
 
 
@@ -255,24 +290,13 @@ def _tell(console: Console, case: "Session", name: str, value: Any) -> None:
         console.print(f"[yellow]Note:[/] {escape(printable(str(note.message)))}")
 
 
-def _scripted(case: "Session", path: Path, place: Path | None, *, as_json: bool) -> None:
-    from hhvaem.acquire.answers import parsed
-
-    table = read_table(path)
-    if table.num_rows != 1:
-        raise InputError(f"{path} has {table.num_rows} rows; give a table of one row, the answers.")
-    row = table.to_pylist()[0]
-    _check_answers(case, path, row)
+def _scripted(case: "Session", told: dict[str, Any], kept: _Kept, *, as_json: bool) -> None:
     console = Console(highlight=False)
     steps = []
     while (question := case.ask()) is not None:
         for name in question.columns:
-            value = row.get(name)
-            # As a text: a file of one row has its own idea of what `1` or `true` is.
-            if value is not None:
-                value = parsed(case.model.schema_[name], str(value))
-            case.tell(name, value)
-            _save(case, place)
+            case.tell(name, told.get(name))
+            kept.save(case)
             predictions = _predicted(case)
             steps.append(
                 {
@@ -291,13 +315,13 @@ def _scripted(case: "Session", path: Path, place: Path | None, *, as_json: bool)
                     f"[dim]gain {question.gain:.2f}, cost {case.history[-1].cost:g}[/]"
                 )
     if as_json:
-        told = {
+        found = {
             "steps": steps,
             "stopped": case.stopped,
             "spent": case.spent,
             "predictions": [_as_json(each) for each in _predicted(case)],
         }
-        print(json.dumps(told, indent=2))
+        print(json.dumps(found, indent=2))
         return
     console.print(f"\n{escape(case.stopped or '')}\n")
     for prediction in _predicted(case):
@@ -305,16 +329,38 @@ def _scripted(case: "Session", path: Path, place: Path | None, *, as_json: bool)
     _print(console, [_summary(case)])
 
 
-def _check_answers(case: "Session", path: Path, row: dict[str, Any]) -> None:
+def _answers(model: Any, path: Path) -> dict[str, Any]:
+    """Read the row that answers instead of a person; what it lacks is not in it."""
+    from hhvaem.acquire.answers import is_missing, parsed
+
+    table = read_table(path)
+    if table.num_rows != 1:
+        raise InputError(f"{path} has {table.num_rows} rows; give a table of one row, the answers.")
+    [row] = table.to_pylist()
+    _check_answers(model, path, row)
+    found = {}
+    for column in model.schema_.modelled:
+        value = row.get(column.name)
+        if is_missing(value):
+            continue
+        try:
+            # As a text: a file of one row has its own idea of what `1` or `true` is.
+            found[column.name] = parsed(column, str(value))
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
+    return found
+
+
+def _check_answers(model: Any, path: Path, row: dict[str, Any]) -> None:
     """Refuse a file that answers nothing, and say which of its columns are not looked at."""
     from hhvaem.acquire.prices import near
 
-    schema, targets = case.model.schema_, case.model.target_names_
+    schema, targets = model.schema_, model.target_names_
     strange = [name for name in row if name not in schema and name not in targets]
-    if not any(name in schema for name in row):
-        raise InputError(
-            f"{path} has no column of the model{near(strange[0] if strange else '', schema.names)}"
-        )
+    asked = [column.name for column in schema.modelled]
+    if asked and not any(name in asked for name in row):
+        meant = near(strange[0] if strange else "", asked)
+        raise InputError(f"{path} has no column that the model asks for{meant}")
     for name in strange:
         told = f"{path} has a column {name!r} that the model lacks{near(name, schema.names)}"
         Console(stderr=True, highlight=False).print(f"Note: {printable(told)}", markup=False)
@@ -325,8 +371,12 @@ def _costs(path: Path | None) -> tuple[dict[str, Any], dict[str, list[str]]]:
     if path is None:
         return {}, {}
     table = read_table(path)
-    if not {"column", "cost"} <= set(table.column_names):
-        raise InputError(f"{path} lacks the columns `column` and `cost`; give both.")
+    lacking = [f"`{name}`" for name in ("column", "cost") if name not in table.column_names]
+    if lacking:
+        raise InputError(
+            f"{path} lacks the column {' and the column '.join(lacking)}; give a table with "
+            "`column` and `cost`."
+        )
     found: dict[str, Any] = {}
     groups: dict[str, list[str]] = {}
     for row in table.to_pylist():
@@ -391,11 +441,6 @@ def _as_json(prediction: "Prediction") -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, str | bool | int | float) else str(value)
-
-
-def _save(case: "Session", place: Path | None) -> None:
-    if place is not None:
-        case.save(place)
 
 
 def _print(console: Console, lines: list[str]) -> None:
