@@ -78,7 +78,7 @@ def test_results_that_cannot_be_written_leave_the_old_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     numbers = tmp_path / "reparam.json"
-    numbers.write_text("old")
+    numbers.write_text('{"variants": {}}')
     monkeypatch.setattr(reparam, "experiment", lambda **_: {"new": 1})
 
     def full(_: int) -> None:
@@ -87,8 +87,29 @@ def test_results_that_cannot_be_written_leave_the_old_ones(
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(InputError, match=r"reparam\.json cannot be written: No space left"):
         invoke("--out", str(tmp_path))
-    assert numbers.read_text() == "old"
+    assert numbers.read_text() == '{"variants": {}}'
     assert os.listdir(tmp_path) == ["reparam.json"]
+
+
+@pytest.mark.parametrize("name", ["reparam.json", "reparam.png"])
+def test_a_file_that_must_not_be_written_is_refused_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(reparam, "experiment", None)
+    (tmp_path / name).write_text('{"variants": {}}')
+    # Of a real one root would not notice.
+    monkeypatch.setattr(os, "access", lambda _, mode: mode != os.W_OK)
+    with pytest.raises(InputError, match=rf"{name} cannot be written: Permission denied; name"):
+        invoke("--out", str(tmp_path))
+
+
+def test_a_link_to_nowhere_is_refused_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reparam, "experiment", None)
+    (tmp_path / "reparam.json").symlink_to(tmp_path / "none" / "numbers.json")
+    with pytest.raises(InputError, match="none does not exist; make it first"):
+        invoke("--out", str(tmp_path))
 
 
 def test_a_device_is_refused_before_the_work(

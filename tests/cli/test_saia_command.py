@@ -1,6 +1,7 @@
 """`hhvaem paper saia` as it is typed."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 from commands import hhvaem, refused
 
-from hhvaem.paper.asking import identities
+from hhvaem.paper.asking import QUICK, identities
 from hhvaem.paper.records import versions
 from hhvaem.paper.saia import CURVES, LINES
 
@@ -34,10 +35,14 @@ def test_a_folder_in_the_place_of_a_figure_is_refused_before_the_work(tmp_path: 
     assert "saia-seconds.png" in said
 
 
+def lines_of(last: float) -> dict[str, Any]:
+    """Make the lines of a fold, of two numbers each."""
+    return {line: {what: [1.0, last] for what in CURVES} for line in LINES}
+
+
 def a_run(*, most: int = 500, **changes: Any) -> dict[str, Any]:
     """Make a file of wine with one fold, of which there are a few numbers."""
-    line = {what: [1.0, 0.5] for what in CURVES}
-    record = {"table": "wine", "fold": 0, "rows": 18, "lines": dict.fromkeys(LINES, line)}
+    record = {"table": "wine", "fold": 0, "rows": 18, "lines": lines_of(0.5)}
     return {
         **identities(rows=most, quick=False)["wine"],
         "columns": ["a"], "measure": "error rate", "versions": versions(),
@@ -59,6 +64,13 @@ def a_run(*, most: int = 500, **changes: Any) -> dict[str, Any]:
         (a_run(lines=None), "is no run of a model"),
         (a_run(lines={"VAEM, gaussian": {}}), "is no run of a model"),
         (a_run(lines=dict.fromkeys(LINES, dict.fromkeys(CURVES, "ab"))), "is no run of a model"),
+        (a_run(lines=lines_of(float("nan"))), "is no run of a model"),
+        (a_run(lines=lines_of(float("inf"))), "is no run of a model"),
+        (a_run(lines=lines_of(10**400)), "is no run of a model"),
+        (a_run(fold=99), "is no run of a model"),
+        (a_run(fold=True), "is no run of a model"),
+        (a_run(table="yacht"), "is no run of a model"),
+        (a_run() | {"records": 2 * a_run()["records"]}, "is no run of a model"),
         (a_run() | {"table": None}, "was made with table=None, and this run has 'wine';"),
         (a_run(most=100), "was made with settings.rows=100, and this run has 500;"),
         (a_run() | {"seed": 1}, "was made with seed=1, and this run has 0;"),
@@ -73,10 +85,10 @@ def test_all_that_would_be_gathered_is_looked_at_before_anything_is_run(
     path.parent.mkdir()
     there = content if isinstance(content, bytes) else json.dumps(content).encode()
     path.write_bytes(there)
-    gathered.write_text("old")
+    gathered.write_text('{"tables": []}')
     sentence = refused("paper", "saia", "--data", asked, "--splits", "1", "--out", tmp_path)
     assert sentence.startswith(f"{path} {expected}")
-    assert (path.read_bytes(), gathered.read_text()) == (there, "old")
+    assert (path.read_bytes(), gathered.read_text()) == (there, '{"tables": []}')
     assert list(path.parent.iterdir()) == [path]
 
 
@@ -97,6 +109,7 @@ def test_what_is_whole_is_gathered_and_drawn(tmp_path: Path) -> None:
         ("saia", "is in {out}/saia, where runs have their files; name another with"),
         ("folder", "is a folder; name a file with --results."),
         ("tables/wine-VAEM.json", "has results of another command, which would be lost; name"),
+        ("notes.txt", "is no file that `hhvaem paper saia` writes; move it away, or name another"),
     ],
 )
 def test_numbers_do_not_take_the_place_of_something_else(
@@ -106,11 +119,19 @@ def test_numbers_do_not_take_the_place_of_something_else(
     run = tmp_path / "tables" / "wine-VAEM.json"
     run.parent.mkdir()
     run.write_text('{"records": []}')
+    notes = tmp_path / "notes.txt"
+    notes.write_text("my notes")
     path = tmp_path / results
     sentence = refused("paper", "saia", "--data", "wine", "--out", tmp_path, "--results", path)
     assert sentence.startswith(f"{path} {expected.format(out=tmp_path)}")
-    assert run.read_text() == '{"records": []}'
+    assert (run.read_text(), notes.read_text()) == ('{"records": []}', "my notes")
     assert not list(tmp_path.glob("saia*.png"))
+
+
+def test_help_says_how_little_the_quick_command_does() -> None:
+    said = re.sub(r"[\s│]+", " ", hhvaem("paper", "saia", "--help").stdout)
+    assert (QUICK["steps"], QUICK["rows"]) == (2, 8)
+    assert "few training steps, and two questions about each of eight test rows of a fold" in said
 
 
 @pytest.mark.slow

@@ -1,7 +1,9 @@
 """`hhvaem paper tables` as it is typed, and the files that it leaves."""
 
 import json
+import os
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +38,40 @@ def test_folds_are_added_to_those_that_are_there(tmp_path: Path) -> None:
     path = place(tmp_path, "wine", "VAEM")
     assert read_run(path) is None
     assert missing_folds(None, range(3)) == [0, 1, 2]
-    add_run(path, a_run(2, 0))
+    add_run(path, identity(), a_run(2, 0))
     assert missing_folds(read_run(path), range(4)) == [1, 3]
-    add_run(path, a_run(1, 3))
+    add_run(path, identity(), a_run(1, 3))
     run = read_run(path)
     assert [record["fold"] for record in run["records"]] == [0, 1, 2, 3]
     abouts = [identity(table=table) for table in ("bank", "wine")]
     assert gather_runs(tmp_path, abouts) == run["records"]
+
+
+def test_folds_that_another_command_has_added_meanwhile_are_kept(tmp_path: Path) -> None:
+    path = place(tmp_path, "wine", "VAEM")
+    add_run(path, identity(), a_run(0, 1, seconds="theirs"))
+    before = path.read_bytes()
+    add_run(path, identity(), a_run(0, 1, seconds="ours"))
+    assert path.read_bytes() == before
+    add_run(path, identity(), a_run(1, 2))
+    assert [record["fold"] for record in read_run(path)["records"]] == [0, 1, 2]
+
+
+def test_a_run_of_other_settings_that_was_made_meanwhile_is_not_lost(tmp_path: Path) -> None:
+    path = place(tmp_path, "wine", "VAEM")
+    add_run(path, identity(), a_run(0))
+    before = path.read_bytes()
+    with pytest.raises(InputError, match=r"draws=100, and this run has 1000; name another folder"):
+        add_run(path, identity(draws=1000), a_run(1))
+    assert path.read_bytes() == before
+
+
+def test_folds_that_are_added_at_once_are_all_there(tmp_path: Path) -> None:
+    path = place(tmp_path, "wine", "VAEM")
+    with ThreadPoolExecutor(10) as pool:
+        list(pool.map(lambda fold: add_run(path, identity(), a_run(fold)), range(10)))
+    assert missing_folds(read_run(path), range(10)) == []
+    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +88,7 @@ def test_folds_are_added_to_those_that_are_there(tmp_path: Path) -> None:
 )
 def test_other_settings_are_named(tmp_path: Path, changes: dict[str, Any], expected: str) -> None:
     path = place(tmp_path, "wine", "VAEM")
-    add_run(path, a_run(0))
+    add_run(path, identity(), a_run(0))
     sentence = f"{path} was made with {expected} name another folder, or move that file away."
     with pytest.raises(InputError, match=f"^{re.escape(sentence)}$"):
         read_alike(path, identity(**changes))
@@ -68,7 +97,7 @@ def test_other_settings_are_named(tmp_path: Path, changes: dict[str, Any], expec
 def test_the_same_settings_pass_whatever_else_is_in_the_file(tmp_path: Path) -> None:
     path = place(tmp_path, "wine", "VAEM")
     assert read_alike(path, identity()) is None
-    add_run(path, a_run(0, seconds=3))
+    add_run(path, identity(), a_run(0, seconds=3))
     # JSON knows no tuples.
     assert read_alike(path, identity(layers=(10,))) == read_run(path)
 
@@ -84,6 +113,11 @@ def identity(**changes: Any) -> dict[str, Any]:
         "", "[]", "{}", "null", "\xff", "[" * 200_000,
         '{"records": 3, "versions": {"hhvaem": "1"}}',
         '{"records": [{"fold": "first"}], "versions": {"hhvaem": "1"}}',
+        '{"records": [{"fold": true}], "versions": {"hhvaem": "1"}}',
+        '{"records": [{"fold": 99}], "versions": {"hhvaem": "1"}}',
+        '{"records": [{"fold": -1}], "versions": {"hhvaem": "1"}}',
+        '{"records": [{"fold": 1.0}], "versions": {"hhvaem": "1"}}',
+        f'{{"records": [{{"fold": {10**400}}}], "versions": {{"hhvaem": "1"}}}}',
     ],
 )  # fmt: skip
 def test_what_is_no_run_is_named(tmp_path: Path, content: str) -> None:
@@ -94,14 +128,26 @@ def test_what_is_no_run_is_named(tmp_path: Path, content: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"table": None}, {"table": "bank"}, {"device": 3}, {"crps": "low"}, {"crps": [1]}]
-)
+    "change",
+    [
+        {"table": None}, {"table": "bank"}, {"model": "HH-VAEM"}, {"model": "VAEM[/red]"},
+        {"fold": 0}, {"device": 3}, {"crps": "low"}, {"crps": [1]}, {"crps": True},
+        {"crps": float("nan")}, {"crps": float("inf")}, {"crps": 10**400}, {"train_seconds": -5},
+    ],
+)  # fmt: skip
 def test_a_record_that_is_none_is_not_gathered(tmp_path: Path, change: dict[str, Any]) -> None:
     run = a_run(0, 1)
     run["records"][1] |= change
-    add_run(place(tmp_path, "wine", "VAEM"), run)
+    add_run(place(tmp_path, "wine", "VAEM"), identity(), run)
     with pytest.raises(InputError, match=r"wine-VAEM\.json is no run of a model"):
         gather_runs(tmp_path, [identity()])
+
+
+def test_other_ways_to_draw_from_a_model_are_in_its_file(tmp_path: Path) -> None:
+    run = a_run(0, 0)
+    run["records"][1]["model"] = "VAEM by the encoder"
+    add_run(place(tmp_path, "wine", "VAEM"), identity(), run)
+    assert gather_runs(tmp_path, [identity()]) == run["records"]
 
 
 def a_baseline(table: str, **changes: Any) -> dict[str, Any]:
@@ -150,10 +196,34 @@ def test_what_is_in_the_place_of_the_records_is_not_lost(tmp_path: Path) -> None
         f"{gathered} has results of another command, which would be lost; name another with --out."
     )
     assert gathered.read_text() == '{"models": {}}'
+    for own in ("my notes", "[1, 2]", "{}", ""):
+        gathered.write_text(own)
+        assert refused(*command, tmp_path) == (
+            f"{gathered} is no file that `hhvaem paper tables` writes; move it away, or name "
+            "another with --out."
+        )
+        assert gathered.read_text() == own
     (tmp_path / "new" / "tables.json").mkdir(parents=True)
     assert refused(*command, tmp_path / "new") == (
         f"{tmp_path}/new/tables.json is a folder; name another folder with --out."
     )
+
+
+def test_records_that_cannot_be_written_are_missed_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("paper", "tables", "--data", "wine", "--models", "VAEM", "--out", tmp_path)
+    gathered = tmp_path / "tables.json"
+    gathered.symlink_to(tmp_path / "none" / "numbers.json")
+    assert refused(*command) == f"The folder {tmp_path}/none does not exist; make it first."
+    gathered.unlink()
+    gathered.write_text('{"records": []}')
+    # Of a real one root would not notice.
+    monkeypatch.setattr(os, "access", lambda _, mode: mode != os.W_OK)
+    assert refused(*command) == (
+        f"{gathered} cannot be written: Permission denied; name another with --out."
+    )
+    assert not list((tmp_path / "tables").iterdir())
 
 
 def test_another_version_is_refused_before_the_work(tmp_path: Path) -> None:
@@ -175,6 +245,8 @@ def test_another_version_is_refused_before_the_work(tmp_path: Path) -> None:
             "There is no model 'HHVAEM' in the paper; did you mean 'HH-VAEM'?",
         ),
         (("--models", ","), "No model is named; there are 'VAEM', "),
+        (("--data", "none"), "No table is named; there are 'bank', "),
+        (("--models", "none"), "No model or baseline is named; there are 'VAEM', "),
     ],
 )
 def test_names_that_are_not_in_the_paper(
@@ -206,11 +278,14 @@ def test_the_quick_version_goes_on_where_it_was(tmp_path: Path) -> None:
 
 
 def test_baselines_stand_beside_the_models(tmp_path: Path) -> None:
+    # A folder whose name would be markup in a console.
+    tmp_path = tmp_path / "p[" / "red]"
     done = hhvaem(
         "paper", "tables", "--data", "wine", "--models", "none", "--baselines", "mean,gaussian",
         "--splits", "2", "--out", tmp_path,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
+    assert "p[/red]/tables.json" in "".join(done.stdout.split())
     records = json.loads((tmp_path / "tables.json").read_text())["records"]
     assert [(r["model"], r["fold"]) for r in records] == [
         ("mean", 0), ("mean", 1), ("gaussian", 0), ("gaussian", 1)

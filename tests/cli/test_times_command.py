@@ -39,15 +39,40 @@ def test_minutes_stand_beside_the_paper_s(tmp_path: Path) -> None:
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("content", [None, '{"records": []}'])
-def test_no_records(tmp_path: Path, content: str | None) -> None:
-    if content is not None:
-        (tmp_path / "tables.json").write_text(content)
+def test_no_records(tmp_path: Path) -> None:
+    path, command = tmp_path / "tables.json", f"`hhvaem paper tables --out {tmp_path}`"
+    sentence = refused("paper", "times", "--out", tmp_path)
+    assert sentence == f"There is no {path}; {command} makes it."
+    write(tmp_path)
+    sentence = refused("paper", "times", "--out", tmp_path)
+    assert sentence == f"There are no records in {path}; {command} makes them."
+
+
+def test_runs_of_a_command_that_was_stopped(tmp_path: Path) -> None:
+    runs = tmp_path / "tables"
+    runs.mkdir()
+    (runs / "wine-VAEM.json").write_text("{}")
     sentence = refused("paper", "times", "--out", tmp_path)
     assert sentence == (
-        f"There are no records in {tmp_path}/tables.json; "
-        f"`hhvaem paper tables --out {tmp_path}` makes them."
+        f"There is no {tmp_path}/tables.json yet, though there are runs in {runs}: `hhvaem paper "
+        f"tables --out {tmp_path}` writes it when all runs that it is asked for are done; the "
+        "same command as before goes on."
     )
+
+
+@pytest.mark.parametrize(
+    "seconds", [-5, float("nan"), float("inf"), True, pytest.param(10**400, id="huge")]
+)
+def test_times_that_are_none(tmp_path: Path, seconds: float) -> None:
+    write(tmp_path, a_record("wine", "VAEM", 0, seconds, "cpu"))
+    sentence = refused("paper", "times", "--out", tmp_path)
+    assert "tables.json is no file that `hhvaem paper tables` writes" in sentence
+
+
+def test_a_fold_that_is_there_twice(tmp_path: Path) -> None:
+    write(tmp_path, *[a_record("wine", "VAEM", 0, seconds, "cpu") for seconds in (1.0, 2.0)])
+    sentence = refused("paper", "times", "--out", tmp_path)
+    assert "tables.json is no file that `hhvaem paper tables` writes" in sentence
 
 
 def test_records_of_baselines_alone(tmp_path: Path) -> None:

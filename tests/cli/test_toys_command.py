@@ -24,7 +24,7 @@ def test_results_that_cannot_be_written_leave_the_old_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     numbers = tmp_path / "toys.json"
-    numbers.write_text("old")
+    numbers.write_text('{"toys": {}}')
     for module in (toys, illustration):
         monkeypatch.setattr(module, "experiment", lambda: {"new": 1})
 
@@ -34,7 +34,7 @@ def test_results_that_cannot_be_written_leave_the_old_ones(
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(InputError, match=r"toys\.json cannot be written: No space left"):
         invoke("--out", str(tmp_path))
-    assert numbers.read_text() == "old"
+    assert numbers.read_text() == '{"toys": {}}'
     assert os.listdir(tmp_path) == ["toys.json"]
 
 
@@ -47,6 +47,10 @@ def test_numbers_do_not_take_the_place_of_something_else(
     with pytest.raises(InputError, match=r"reparam\.json has results of another command, which"):
         invoke("--out", str(tmp_path), "--results", str(other))
     assert other.read_text() == '{"variants": {}}'
+    other.write_text("my notes")
+    with pytest.raises(InputError, match=r"reparam\.json is no file that `hhvaem paper toys`"):
+        invoke("--out", str(tmp_path), "--results", str(other))
+    assert other.read_text() == "my notes"
     with pytest.raises(InputError, match=r"illustration\.png is in the place of a figure"):
         invoke("--out", str(tmp_path), "--results", str(tmp_path / "illustration.png"))
 

@@ -305,10 +305,17 @@ def thin(*names: str) -> dict[str, Any]:
     return whole
 
 
+def with_acceptance(value: float) -> dict[str, Any]:
+    """Make a file of which a number is another."""
+    whole = of_wine()
+    whole["models"]["HH-VAEM"]["acceptance"][1] = [value]
+    return whole
+
+
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (b"", "is no file that `hhvaem paper curves` writes; move it away, or name another."),
+        (b"", "is no file that `hhvaem paper curves` writes; move it away, or name another"),
         (b"\xff", "is no file that"),
         (b"[" * 200_000, "is no file that"),
         (b"[]", "is no file that"),
@@ -319,6 +326,9 @@ def thin(*names: str) -> dict[str, Any]:
         (of_wine(models={}), "is no file that"),
         (of_wine(models={"VAEM": {}}), "is no file that"),
         (of_wine(folds=[0]), "is no file that"),
+        (of_wine(validation_rows=[16, float("inf")]), "is no file that"),
+        (with_acceptance(float("nan")), "is no file that"),
+        (with_acceptance(10**400), "is no file that"),
         (of_wine(versions={"hhvaem": "0.0.1"}), "was made by version 0.0.1 and this is"),
         (of_wine(table="boston"), "was made with table='boston', and this run has 'wine';"),
         (of_wine(seed=1), "was made with seed=1, and this run has 0;"),

@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ from hhvaem.paper.evaluation import (
 from hhvaem.paper.folds import PUBLISHED, Fold
 from hhvaem.paper.records import versions
 from hhvaem.paper.scoring import score
-from hhvaem.paper.testing import in_parts
+from hhvaem.paper.testing import in_parts, score_annealed, some_rows
 from hhvaem.posterior import How, Tuned, draw
 from hhvaem.schema import Kind
 
@@ -248,6 +248,24 @@ def test_annealing_gives_the_probability_of_cells(prepared: tables.Prepared) -> 
 
 
 @pytest.mark.slow
+def test_as_many_rows_are_annealed_as_are_asked_for(prepared: tables.Prepared) -> None:
+    keys = jax.random.split(jax.random.key(5), 2)
+    settings = prepared.published.settings("gaussian")
+    models = tables.train.untrained(prepared.columns, (1,), settings, hidden=8, keys=keys).model
+    tuned = Tuned(jnp.zeros(2))
+    found = score_annealed(prepared.folds, models, tuned, rows=2, keys=keys, say=print)
+    direct = weigh(models, tuned, *some_rows(prepared.folds, keys, np.arange(2)))
+    for each, observed in zip(found, np.asarray(direct.observed), strict=True):
+        assert each["bound_observed"] == pytest.approx(-observed.mean())
+
+
+def test_quick_runs_anneal_few_rows_and_others_as_many_as_ever() -> None:
+    assert tables._size("wine", quick=False) == (PUBLISHED["wine"], 1000, 32)
+    short, draws, annealed_rows = tables._size("wine", quick=True)
+    assert (short.steps, draws, annealed_rows) == (200, 50, 2)
+
+
+@pytest.mark.slow
 def test_a_fold_alone_comes_to_the_same(prepared: tables.Prepared, run: dict[str, Any]) -> None:
     alone = tables.run(tables.prepare(made_up(), [1], SHORT), "HH-VAEM", say=print)
     for record, beside in zip(alone["records"], run["records"][1::2], strict=True):
@@ -348,7 +366,7 @@ def add_quick(folder: Path, model: str) -> None:
     published = dataclasses.replace(PUBLISHED["wine"], **tables.QUICK_STEPS)
     about = tables.identity("wine", model, published, as_published=True, draws=tables.QUICK_DRAWS)
     records = [{"fold": fold} for fold in range(2)]
-    add_run(place(folder, "wine", model), {**about, "versions": versions(), "records": records})
+    add_run(place(folder, "wine", model), about, {"versions": versions(), "records": records})
 
 
 @pytest.mark.parametrize(
@@ -373,6 +391,27 @@ def test_runs_that_differ_are_refused_before_the_work(
             say=said.append, bar=no_bar,
         )  # fmt: skip
     assert (said, path.read_bytes(), list(tmp_path.iterdir())) == ([], before, [path])
+
+
+def run_mean(folder: Path, *, say: Callable[[str], None], as_published: bool = True) -> None:
+    tables.complete(
+        "wine", ["mean"], range(2), folder, as_published=as_published, say=say, bar=no_bar
+    )
+
+
+def test_of_two_commands_at_once_no_fold_counts_twice(tmp_path: Path) -> None:
+    """While one is at work, another does the same, or the same with other kinds of columns."""
+    path = place(tmp_path, "wine", "mean")
+    run_mean(tmp_path, say=lambda _: run_mean(tmp_path, say=print))
+    assert [record["fold"] for record in read_run(path)["records"]] == [0, 1]
+    path.unlink()
+
+    def meanwhile(_: str) -> None:
+        run_mean(tmp_path, say=print, as_published=False)
+
+    with pytest.raises(InputError, match="as_published=False, and this run has True;"):
+        run_mean(tmp_path, say=meanwhile)
+    assert read_run(path)["as_published"] is False
 
 
 def test_what_is_there_is_not_run_again(tmp_path: Path) -> None:

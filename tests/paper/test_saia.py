@@ -18,7 +18,7 @@ from hhvaem.paper import asking, saia
 from hhvaem.paper.collection import add_run
 from hhvaem.paper.folds import PUBLISHED
 from hhvaem.paper.records import to_json, versions
-from hhvaem.paper.tables import QUICK_STEPS, prepare
+from hhvaem.paper.tables import prepare
 
 SHORT = dataclasses.replace(
     PUBLISHED["yacht"], marginal_steps=60, steps=300, hmc_steps=20, warm_up=20, transitions=2
@@ -104,13 +104,10 @@ def test_draws_and_bins_are_the_published_ones() -> None:
     assert asking.size_of("yacht", quick=True) == (40, 5, 8, 2)
 
 
-def a_run(table: str, folds: int, *, quick: bool = False) -> dict[str, Any]:
-    """Make the file of a table."""
-    published = PUBLISHED[table]
-    if quick:
-        published = dataclasses.replace(published, **QUICK_STEPS)
-    about = asking.identity(table, published, asking.size_of(table, quick=quick))
-    return {**about, **made_up(table, folds), "versions": versions()}
+def a_run(table: str, folds: int, rows: int = 500) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Make what the file of a table has: its identity, and what was found."""
+    about = asking.identity(table, PUBLISHED[table], asking.size_of(table, rows))
+    return about, {**made_up(table, folds), "versions": versions()}
 
 
 def made_up(table: str, folds: int) -> dict[str, Any]:
@@ -140,7 +137,7 @@ def made_up(table: str, folds: int) -> dict[str, Any]:
 
 def test_what_is_there_is_not_run_again(tmp_path: Path) -> None:
     path = saia.place(tmp_path, "wine")
-    add_run(path, a_run("wine", 2))
+    add_run(path, *a_run("wine", 2))
     before = path.stat().st_mtime_ns
     said: list[str] = []
     asking.complete("wine", range(2), tmp_path, say=said.append, bar=no_bar)
@@ -158,7 +155,7 @@ def test_runs_that_differ_are_refused_before_the_work(
     tmp_path: Path, options: dict[str, Any], expected: str
 ) -> None:
     """Also where no fold is missing."""
-    add_run(saia.place(tmp_path, "wine"), a_run("wine", 2))
+    add_run(saia.place(tmp_path, "wine"), *a_run("wine", 2))
     said: list[str] = []
     with pytest.raises(InputError, match=rf"wine\.json was made with {expected}"):
         asking.complete("wine", range(2), tmp_path, **options, say=said.append, bar=no_bar)
@@ -166,16 +163,27 @@ def test_runs_that_differ_are_refused_before_the_work(
 
 
 def test_other_versions_are_refused(tmp_path: Path) -> None:
-    run = a_run("wine", 1) | {"versions": {"hhvaem": "0.0.0"}}
+    about, found = a_run("wine", 1)
+    run = about | found | {"versions": {"hhvaem": "0.0.0"}}
     saia.place(tmp_path, "wine").write_text(json.dumps(run))
     with pytest.raises(InputError, match=r"was made by version 0\.0\.0"):
         asking.complete("wine", range(2), tmp_path, say=print, bar=no_bar)
 
 
+def test_what_another_command_has_written_meanwhile_stands(tmp_path: Path) -> None:
+    path = saia.place(tmp_path, "wine")
+    add_run(path, *a_run("wine", 1))
+    with pytest.raises(InputError, match=r"settings\.rows=500, and this run has 100;"):
+        add_run(path, *a_run("wine", 2, rows=100))
+    add_run(path, *a_run("wine", 2))
+    (run,) = saia.gather(tmp_path)["tables"]
+    assert [record["fold"] for record in run["records"]] == [0, 1]
+
+
 @pytest.mark.parametrize("what", saia.CURVES)
 def test_figures_are_drawn_from_the_file_alone(tmp_path: Path, what: str) -> None:
     for table in ("yacht", "wine", "naval"):
-        add_run(saia.place(tmp_path, table), a_run(table, 3))
+        add_run(saia.place(tmp_path, table), *a_run(table, 3))
     gathered = json.loads(to_json(saia.gather(tmp_path)))
     assert [run["table"] for run in gathered["tables"]] == ["yacht", "wine", "naval"]
     figure = saia.draw(gathered, what)

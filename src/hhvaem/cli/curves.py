@@ -10,9 +10,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from hhvaem.cli.places import Out, Results, interruptible, prepare
-from hhvaem.cli.tables import QUICK_FOLDS, chosen
-from hhvaem.containers import listed
+from hhvaem.cli.places import Out, Results, bold, interruptible, prepare
+from hhvaem.cli.tables import QUICK_FOLDS, chosen, none_named
 from hhvaem.errors import InputError
 
 
@@ -46,7 +45,7 @@ def curves(
         raise InputError(f"The curves are those of one table, not of {len(names)}; name one.")
     kinds = chosen(models, following.CHAINED, "model with chains")
     if not kinds:
-        raise InputError(f"No model with chains is named; there are {listed(following.CHAINED)}.")
+        raise none_named("model with chains", following.CHAINED)
     results, picture = results or out / "curves.json", out / "curves.png"
     prepare("curves", results, out, pictures=[picture])
     console = Console()
@@ -67,7 +66,7 @@ def curves(
         "\nChains, encoder: log score of hidden validation cells by draws of either, nats per "
         "cell, lower is better. Acceptance: of the first and the last piece. Step: the median."
     )
-    console.print(f"\nIn [bold]{out}[/]: curves.png; all numbers in [bold]{results}[/].")
+    console.print(f"\nIn {bold(out)}: curves.png; all numbers in {bold(results)}.")
 
 
 def _changes(found: dict[str, Any]) -> Table:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hhvaem.atomic import replacing
+from hhvaem.cli.places import bold
 from hhvaem.cli.schema import schema_report
 from hhvaem.errors import InputError
 from hhvaem.files import write_table
@@ -62,7 +63,7 @@ def demo(
     with replacing(out / "report.html") as file:
         file.write(page(found).encode())
     console.print(
-        f"\nIn [bold]{out}[/]: clinic.csv, filled.csv, and report.html with figures: open it in a "
+        f"\nIn {bold(out)}: clinic.csv, filled.csv, and report.html with figures: open it in a "
         f"browser. It took {found.seconds:.0f} seconds."
     )
 

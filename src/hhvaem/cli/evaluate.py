@@ -13,7 +13,7 @@ from rich.table import Table
 from hhvaem.atomic import replacing
 from hhvaem.cli import leaving_at_once
 from hhvaem.cli.fit import Preset, Seed, Steps
-from hhvaem.cli.places import Json, check_apart, check_place
+from hhvaem.cli.places import Json, bold, check_apart, check_place
 from hhvaem.cli.schema import Kinds, Missing, parsed_kinds, ranked, schema_report
 from hhvaem.errors import InputError
 from hhvaem.files import read_table
@@ -138,7 +138,7 @@ def evaluate(
     if found.left_out:
         told.print(f"Nothing was hidden of {escape(found.left_out)}.", highlight=False)
     if out is not None:
-        told.print(f"\nIn [bold]{escape(str(out))}[/]: a page with figures; open it in a browser.")
+        told.print(f"\nIn {bold(out)}: a page with figures; open it in a browser.")
 
 
 def _methods(found: "Evaluation") -> Table:

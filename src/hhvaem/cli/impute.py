@@ -12,9 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import typer
 from rich.console import Console
-from rich.markup import escape
 
-from hhvaem.cli.places import Json, check_apart
+from hhvaem.cli.places import Json, bold, check_apart
 from hhvaem.cli.schema import Missing
 from hhvaem.cli.streams import (
     From,
@@ -124,7 +123,7 @@ def impute(
     times = f", {draws} times" if draws else ""
     remain = f" {left:,} are in columns that the model ignores." if left else ""
     Console().print(
-        f"In [bold]{escape(str(out))}[/]: {count:,} rows, {filled:,} holes filled{times}, in "
+        f"In {bold(out)}: {count:,} rows, {filled:,} holes filled{times}, in "
         f"{seconds:.0f} seconds.{remain}",
         highlight=False,
     )

@@ -89,8 +89,9 @@ def prepare(
     if results.is_dir():
         what = "a file" if option == "--results" else "another folder"
         raise InputError(f"{results} is a folder; name {what} with {option}.")
-    for path in (results, *pictures):
-        check_file(path)
+    check_place(results, option)
+    for picture in pictures:
+        _check_replaceable(picture, picture, "--out")
     _check_results(command, results, option)
 
 
@@ -100,16 +101,23 @@ def _upwards(path: Path) -> list[Path]:
 
 
 def _check_results(command: str, results: Path, option: str) -> None:
-    """Refuse to write over what another command has found."""
+    """Refuse to write over what another command has found, or over a file of the user's own."""
+    if not results.exists():
+        return
     try:
         content = json.loads(results.read_bytes())
     except (OSError, ValueError, RecursionError):
-        return
-    others = [part for other, part in FOUND.items() if other != command]
-    if isinstance(content, dict) and any(part in content for part in others):
+        content = None
+    found = content if isinstance(content, dict) else {}
+    if any(part in found for other, part in FOUND.items() if other != command):
         raise InputError(
             f"{results} has results of another command, which would be lost; name another with "
             f"{option}."
+        )
+    if FOUND[command] not in found:
+        raise InputError(
+            f"{results} is no file that `hhvaem paper {command}` writes; move it away, or name "
+            f"another with {option}."
         )
 
 
@@ -120,6 +128,21 @@ def check_place(out: Path, option: str = "--out") -> None:
         raise InputError(f"{out} is a folder; name a file with {option}.")
     if not place.parent.is_dir():
         raise InputError(f"The folder {place.parent} does not exist; make it first.")
+    _check_replaceable(place, out, option)
+
+
+def _check_replaceable(place: Path, named: Path, option: str) -> None:
+    """Refuse what `hhvaem.atomic.replacing` would refuse at the end.
+
+    Parameters
+    ----------
+    place
+        The file that is replaced, in a folder that is there.
+    named
+        What the user calls it.
+    option
+        What names it.
+    """
     check_file(place)
     try:
         if place.exists() and not os.access(place, os.W_OK):
@@ -128,8 +151,13 @@ def check_place(out: Path, option: str = "--out") -> None:
             pass
     except OSError as error:
         raise InputError(
-            f"{out} cannot be written: {error.strerror}; name another with {option}."
+            f"{named} cannot be written: {error.strerror}; name another with {option}."
         ) from error
+
+
+def bold(path: Path) -> str:
+    """Write a path for a console, which would take brackets in it for markup."""
+    return f"[bold]{escape(str(path))}[/]"
 
 
 def check_apart(out: Path, read: Mapping[str, Path]) -> None:

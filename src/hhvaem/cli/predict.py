@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from hhvaem.cli.places import Json, check_apart
+from hhvaem.cli.places import Json, bold, check_apart
 from hhvaem.cli.schema import Missing
 from hhvaem.cli.streams import (
     From,
@@ -91,7 +91,7 @@ def predict(
         typer.echo(json.dumps(facts, indent=2))
         return
     Console().print(
-        f"In [bold]{escape(str(out))}[/]: {count:,} rows with predictions of "
+        f"In {bold(out)}: {count:,} rows with predictions of "
         f"{escape(some(targets))}, in {seconds:.0f} seconds.",
         highlight=False,
     )

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from hhvaem.cli.places import Out, Results, prepare
+from hhvaem.cli.places import Out, Results, bold, prepare
 
 if TYPE_CHECKING:
     from hhvaem import train
@@ -69,7 +69,7 @@ def reparam(
         "log p(x_U | x_O) of the test rows by draws of either, nats per hidden cell. Scales: "
         "standard deviations of p(h_1 | h_2), 5 to 95 %."
     )
-    console.print(f"\nIn [bold]{out}[/]: reparam.png; all numbers in [bold]{results}[/].")
+    console.print(f"\nIn {bold(out)}: reparam.png; all numbers in {bold(results)}.")
 
 
 def _ends(found: dict[str, Any]) -> Table:

@@ -10,10 +10,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from hhvaem.cli.places import Out, Results, interruptible, prepare
-from hhvaem.cli.tables import QUICK_FOLDS, chosen
-from hhvaem.containers import listed
-from hhvaem.errors import InputError
+from hhvaem.cli.places import Out, Results, bold, interruptible, prepare
+from hhvaem.cli.tables import QUICK_FOLDS, chosen, none_named
 
 QUICK = ("yacht",)
 PICTURES = {
@@ -36,7 +34,13 @@ def saia(
     out: Out = Path("paper"),
     results: Results = None,
     quick: Annotated[
-        bool, typer.Option("--quick", metavar="", help="One small table, two folds, few steps.")
+        bool,
+        typer.Option(
+            "--quick",
+            metavar="",
+            help="One small table, two folds, few training steps, and two questions about each "
+            "of eight test rows of a fold.",
+        ),
     ] = False,
 ) -> None:
     """Ask for the cells of test rows, one after the other, and draw how predictions fare.
@@ -45,7 +49,7 @@ def saia(
     """
     # Here, so that other commands start without JAX and matplotlib.
     from hhvaem.datasets import load
-    from hhvaem.paper import asking
+    from hhvaem.paper import asking, collection
     from hhvaem.paper import saia as lines
     from hhvaem.paper.drawing import write_picture
     from hhvaem.paper.records import write_json
@@ -53,7 +57,7 @@ def saia(
 
     names = chosen(data, QUICK if quick and data == "all" else lines.TABLES, "table")
     if not names:
-        raise InputError(f"No table is named; there are {listed(lines.TABLES)}.")
+        raise none_named("table", lines.TABLES)
     folds = range(min(splits, QUICK_FOLDS) if quick else splits)
     gathered, folder = results or out / "saia.json", out / "saia"
     pictures = {what: out / name for what, name in PICTURES.items()}
@@ -76,8 +80,9 @@ def saia(
                 say=console.print,
                 bar=partial(training_bar, console=console),
             )
-    found = lines.gather(folder, abouts)
-    write_json(found, gathered)
+    with collection.alone(folder):  # so that no command writes fewer runs over those of another
+        found = lines.gather(folder, abouts)
+        write_json(found, gathered)
     for what, path in pictures.items():
         write_picture(lines.draw(found, what), path)
     console.print(_areas(found))
@@ -88,8 +93,8 @@ def saia(
         "left out."
     )
     console.print(
-        f"\nIn [bold]{out}[/]: {', '.join(PICTURES.values())}; all numbers in [bold]{gathered}[/], "
-        f"tables in [bold]{folder}[/]."
+        f"\nIn {bold(out)}: {', '.join(PICTURES.values())}; all numbers in {bold(gathered)}, "
+        f"tables in {bold(folder)}."
     )
 
 

@@ -10,9 +10,10 @@ import numpy as np
 import typer
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from hhvaem.cli.places import interruptible, prepare
+from hhvaem.cli.places import bold, interruptible, prepare
 from hhvaem.containers import listed
 from hhvaem.errors import InputError
 
@@ -65,7 +66,13 @@ def tables(
         "paper"
     ),
     quick: Annotated[
-        bool, typer.Option("--quick", metavar="", help="Two small tables, two folds, few steps.")
+        bool,
+        typer.Option(
+            "--quick",
+            metavar="",
+            help="Two small tables, two folds, few steps: about five minutes on two cores, most "
+            "of them to compile.",
+        ),
     ] = False,
 ) -> None:
     """Train the models of the paper on folds of its tables, and test them.
@@ -82,11 +89,15 @@ def tables(
     from hhvaem.progress import training_bar
 
     names = chosen(data, QUICK if quick and data == "all" else tuple(PUBLISHED), "table")
+    if not names:
+        raise none_named("table", tuple(PUBLISHED))
     kinds = [
         *chosen(models, tuple(MODELS), "model"),
         *(ABLATIONS if ablations else ()),
         *chosen(baselines, tuple(BASELINES), "baseline"),
     ]
+    if not kinds:
+        raise none_named("model or baseline", (*MODELS, *BASELINES))
     folds = range(min(splits, QUICK_FOLDS) if quick else splits)
     gathered, folder = out / "tables.json", out / "tables"
     prepare("tables", gathered, out, runs=folder, option="--out")
@@ -109,14 +120,15 @@ def tables(
                 say=console.print,
                 bar=partial(training_bar, console=console),
             )
-    records = collection.gather_runs(folder, abouts)
-    write_json({"records": records}, gathered)
+    with collection.alone(folder):  # so that no command writes fewer records over those of another
+        records = collection.gather_runs(folder, abouts)
+        write_json({"records": records}, gathered)
     console.print(_means(records, names, kinds))
     console.print(
         "Means over folds. Missing, target, observed, error: the paper's scores, by its formulas "
         "and in its units. Log score, CRPS, 90 %: proper ones of hidden cells."
     )
-    console.print(f"\nAll records in [bold]{gathered}[/], runs in [bold]{folder}[/].")
+    console.print(f"\nAll records in {bold(gathered)}, runs in {bold(folder)}.")
 
 
 def chosen(text: str, known: tuple[str, ...], what: str) -> list[str]:
@@ -125,7 +137,7 @@ def chosen(text: str, known: tuple[str, ...], what: str) -> list[str]:
         return list(known) if text == "all" else []
     wanted = [name.strip() for name in text.split(",") if name.strip()]
     if not wanted:
-        raise InputError(f"No {what} is named; there are {listed(known)}.")
+        raise none_named(what, known)
     folded = {name.lower(): name for name in known}
     for name in wanted:
         if name.lower() not in folded:
@@ -133,6 +145,11 @@ def chosen(text: str, known: tuple[str, ...], what: str) -> list[str]:
             hint = f"did you mean {folded[near[0]]!r}?" if near else f"there are {listed(known)}."
             raise InputError(f"There is no {what} {name!r} in the paper; {hint}")
     return [name for name in known if name.lower() in {each.lower() for each in wanted}]
+
+
+def none_named(what: str, known: tuple[str, ...]) -> InputError:
+    """Say that there is nothing to do, and what there could be."""
+    return InputError(f"No {what} is named; there are {listed(known)}.")
 
 
 def _means(records: list[dict[str, Any]], names: Iterable[str], kinds: Iterable[str]) -> Table:
@@ -146,7 +163,7 @@ def _means(records: list[dict[str, Any]], names: Iterable[str], kinds: Iterable[
         for model in dict.fromkeys(r["model"] for r in there):
             own = [r for r in there if r["model"] == model]
             means = [_mean([r[score] for r in own if score in r]) for score in SHOWN]
-            table.add_row(name, model, str(len(own)), *means)
+            table.add_row(name, escape(model), str(len(own)), *means)
         table.add_section()
     return table
 

@@ -8,7 +8,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from hhvaem.cli.places import Out, Results, prepare
+from hhvaem.cli.places import Out, Results, bold, prepare
 
 
 def toys(out: Out = Path("paper"), results: Results = None) -> None:
@@ -42,7 +42,7 @@ def toys(out: Out = Path("paper"), results: Results = None) -> None:
         f"HMC {rows['chains']:.2f}, exact draws {rows['exact']:.2f}."
     )
     console.print(
-        f"\nIn [bold]{out}[/]: toys.png and illustration.png; all numbers in [bold]{results}[/]."
+        f"\nIn {bold(out)}: toys.png and illustration.png; all numbers in {bold(results)}."
     )
 
 

@@ -106,7 +106,7 @@ def complete(
     say(f"{table}: columns of {counted(len(missing), 'fold')}")
     dataset = load(table, as_published=True)
     prepared = prepare(dataset, missing, _published(table, quick=quick))
-    collection.add_run(path, about | run(prepared, size, say=say, bar=bar))
+    collection.add_run(path, about, run(prepared, size, say=say, bar=bar))
 
 
 def identity(table: str, published: Published, size: Size) -> dict[str, Any]:

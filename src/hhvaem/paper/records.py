@@ -4,6 +4,7 @@ import importlib.metadata
 import json
 import os
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -41,19 +42,35 @@ def read_json(path: Path) -> Any:
         return None
 
 
+def is_number(value: object) -> bool:
+    """Say whether something read is a finite number.
+
+    Examples
+    --------
+    >>> [is_number(value) for value in (1, 2.5, True, "1", float("nan"), 10**400)]
+    [True, True, False, False, False, False]
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    # JSON has integers that are too large for a float, and `isfinite` would not take them.
+    return abs(value) <= sys.float_info.max
+
+
 def is_numbers(values: Any, *shape: int) -> bool:
-    """Say whether something read is an array of numbers of this shape.
+    """Say whether something read is an array of finite numbers of this shape.
 
     Examples
     --------
     >>> is_numbers([[1, 2.5]], 1, 2), is_numbers([[1], [2, 3]], 2, 1), is_numbers(["1"], 1)
     (True, False, False)
+    >>> is_numbers([1.0, float("inf")], 2)
+    False
     """
     try:
         array = np.asarray(values)
     except ValueError:  # rows of different lengths
         return False
-    return array.shape == shape and array.dtype.kind in "iuf"
+    return array.shape == shape and array.dtype.kind in "iuf" and bool(np.isfinite(array).all())
 
 
 def write_json(results: dict[str, Any], path: Path) -> None:

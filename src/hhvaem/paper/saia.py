@@ -127,6 +127,8 @@ def _is_whole(run: dict[str, Any], table: str) -> bool:
             and isinstance(run["columns"], list)
             and run["measure"] == ("rmse" if table in UNITS else "error rate")
             and looks > 1
+            and len({each["fold"] for each in records}) == len(records)
+            and all(each["table"] == table for each in records)
             and all(is_numbers(each["rows"]) and each["rows"] > 0 for each in records)
             and all(
                 is_numbers(each["lines"][line][what], looks)

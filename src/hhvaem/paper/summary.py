@@ -16,7 +16,7 @@ from matplotlib.patches import Patch
 from scipy.stats import rankdata
 
 from hhvaem.errors import InputError
-from hhvaem.paper.collection import is_record
+from hhvaem.paper.collection import are_records
 from hhvaem.paper.printed import MODELS, TABLES, Number, printed
 from hhvaem.paper.ranks import BAND, HERE, Ranking, draw_ranking
 from hhvaem.paper.records import read_json
@@ -44,24 +44,33 @@ def read_records(path: Path) -> list[dict[str, Any]]:
     InputError
         Where there are none, or the file is another one.
     """
-    missing = (
-        f"There are no records in {path}; `hhvaem paper tables --out {path.parent}` makes them."
-    )
+    command = f"`hhvaem paper tables --out {path.parent}`"
     try:
         content = read_json(path)
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise InputError(missing) from error
+        raise InputError(_not_there(path, command)) from error
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from error
     records = content.get("records") if isinstance(content, dict) else None
-    if not isinstance(records, list) or not all(map(is_record, records)):
+    if not are_records(records):
         raise InputError(
             f"{path} is no file that `hhvaem paper tables` writes; move it away, or name another "
             "folder."
         )
     if not records:
-        raise InputError(missing)
-    return records
+        raise InputError(f"There are no records in {path}; {command} makes them.")
+    return list(records)
+
+
+def _not_there(path: Path, command: str) -> str:
+    """Say what makes the file, or that it was stopped on the way."""
+    runs = path.parent / "tables"
+    if any(runs.glob("*.json")):
+        return (
+            f"There is no {path} yet, though there are runs in {runs}: {command} writes it when "
+            "all runs that it is asked for are done; the same command as before goes on."
+        )
+    return f"There is no {path}; {command} makes it."
 
 
 def by_fold(records: Records, score: str, table: str, model: str) -> dict[int, float]:

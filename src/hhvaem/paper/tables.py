@@ -26,7 +26,7 @@ from hhvaem.paper.evaluation import CASES, DRAWS
 from hhvaem.paper.folds import PUBLISHED, Fold, Published, stage_one, take_fold
 from hhvaem.paper.records import versions
 from hhvaem.paper.scoring import score_filled
-from hhvaem.paper.testing import counted, half_of, score_annealed, score_rows
+from hhvaem.paper.testing import ANNEALED_ROWS, counted, half_of, score_annealed, score_rows
 from hhvaem.posterior import How, Tuned
 
 SEED = 0
@@ -34,8 +34,8 @@ SEED = 0
 WEIGHTED = ("bank", "insurance")
 # Folds that baselines get which take long.
 SLOW_FOLDS = 2
-# What makes a run short.
-QUICK_DRAWS = 100
+# What makes a run short. Most of the time of testing goes into rows that are annealed.
+QUICK_DRAWS, QUICK_ANNEALED_ROWS = 50, 2
 QUICK_STEPS: dict[str, Any] = {"marginal_steps": 100, "steps": 200, "hmc_steps": 40}
 
 
@@ -68,7 +68,7 @@ ABLATIONS = {
     "HH-VAEM tested on the first fold": Kind("two_layers", "hmc", tested=0),
 }
 # Two other ways to draw from a model that was trained with chains, on the same weights.
-BY_ENCODER, BY_DEFAULT = " by the encoder", " by the default sampler"
+BY_ENCODER, BY_DEFAULT = collection.WAYS
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -140,16 +140,17 @@ def identities(*, as_published: bool, quick: bool) -> list[dict[str, Any]]:
     return [
         identity(table, model, published, as_published=as_published, draws=draws)
         for table in PUBLISHED
-        for published, draws in [_size(table, quick=quick)]
+        for published, draws, _ in [_size(table, quick=quick)]
         for model in (*MODELS, *ABLATIONS, *BASELINES)
     ]
 
 
-def _size(table: str, *, quick: bool) -> tuple[Published, int]:
-    """Give how a table is trained, and the draws of its test rows."""
+def _size(table: str, *, quick: bool) -> tuple[Published, int, int]:
+    """Give how a table is trained, the draws of its test rows, and how many are annealed."""
     if quick:
-        return dataclasses.replace(PUBLISHED[table], **QUICK_STEPS), QUICK_DRAWS
-    return PUBLISHED[table], DRAWS
+        published = dataclasses.replace(PUBLISHED[table], **QUICK_STEPS)
+        return published, QUICK_DRAWS, QUICK_ANNEALED_ROWS
+    return PUBLISHED[table], DRAWS, ANNEALED_ROWS
 
 
 def run(
@@ -157,6 +158,7 @@ def run(
     model: str,
     *,
     draws: int = DRAWS,
+    annealed_rows: int = ANNEALED_ROWS,
     say: Callable[[str], None],
     tell: Callable[[train.Progress], None] | None = None,
 ) -> dict[str, Any]:
@@ -173,6 +175,8 @@ def run(
         One of `MODELS` or `ABLATIONS`.
     draws
         Draws of the latents of a test row.
+    annealed_rows
+        Test rows of each fold whose probability is estimated.
     say, tell
         Told when memory is short, and now and then how far training is.
 
@@ -188,7 +192,9 @@ def run(
     train_seconds = time.monotonic() - started
     started = time.monotonic()
     tuned = posterior.tune(states.model, data, fold_keys(prepared.numbers, 3))
-    scores = _tested(prepared, states, tuned, draws, say, by_chains=settings.inference == "hmc")
+    scores = _tested(
+        prepared, states, tuned, draws, annealed_rows, say, by_chains=settings.inference == "hmc"
+    )
     test_seconds = time.monotonic() - started
     folds = len(prepared.folds)
     seconds = (prepared.seconds + train_seconds) / folds
@@ -220,6 +226,7 @@ def _tested(
     states: train.State,
     tuned: Tuned,
     draws: int,
+    annealed_rows: int,
     say: Callable[[str], None],
     *,
     by_chains: bool,
@@ -235,7 +242,7 @@ def _tested(
         }
     folds, model = prepared.folds, states.model
     annealed_keys, keys = (fold_keys(prepared.numbers, purpose) for purpose in (4, 2))
-    annealed = score_annealed(folds, model, tuned, keys=annealed_keys, say=say)
+    annealed = score_annealed(folds, model, tuned, rows=annealed_rows, keys=annealed_keys, say=say)
     weighted = prepared.table in WEIGHTED
     scores = {
         way: score_rows(folds, model, *drawn, keys=keys, weighted_target=weighted, say=say)
@@ -269,7 +276,7 @@ def complete(
     as_published
         Whether columns are of the kinds that the published code takes them for.
     quick
-        Whether to train for a few steps only.
+        Whether to train for a few steps only, and to test with a few draws and annealed rows.
     say, bar
         Told what is done, and asked for what is told of the progress of so many steps.
 
@@ -278,7 +285,7 @@ def complete(
     InputError
         Where a file is of another version, or was made with other settings.
     """
-    published, draws = _size(table, quick=quick)
+    published, draws, annealed_rows = _size(table, quick=quick)
     places = {model: collection.place(folder, table, model) for model in models}
     about = {
         model: identity(table, model, published, as_published=as_published, draws=draws)
@@ -295,7 +302,7 @@ def complete(
         if missing and model in BASELINES:
             say(f"{table}: {model}")
             dataset = load(table, as_published=as_published)
-            collection.add_run(path, about[model] | run_baseline(dataset, model, missing))
+            collection.add_run(path, about[model], run_baseline(dataset, model, missing))
             continue
         while missing:
             numbers, tested = tuple(missing[:at_once]), (MODELS | ABLATIONS)[model].tested
@@ -307,13 +314,20 @@ def complete(
                     kept[numbers, tested] = prepare(dataset, numbers, published, take)
                 say(f"{table}: {model}")
                 with bar(published.steps) as tell:
-                    found = run(kept[numbers, tested], model, draws=draws, say=say, tell=tell)
+                    found = run(
+                        kept[numbers, tested],
+                        model,
+                        draws=draws,
+                        annealed_rows=annealed_rows,
+                        say=say,
+                        tell=tell,
+                    )
             except jax.errors.JaxRuntimeError as error:
                 # What is too much is let go of before less is tried.
                 kept.clear()
                 at_once = half_of(len(numbers), "fold", error, say)
                 continue
-            collection.add_run(path, about[model] | found)
+            collection.add_run(path, about[model], found)
             missing = missing[len(numbers) :]
 
 

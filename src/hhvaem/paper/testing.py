@@ -69,17 +69,18 @@ def score_annealed(
     models: Model,
     tuned: Tuned,
     *,
+    rows: int = ANNEALED_ROWS,
     keys: FoldKeys,
     say: Callable[[str], None],
 ) -> list[dict[str, float]]:
-    """Estimate the probability of some test rows of each fold, and score it."""
+    """Estimate the probability of the first test rows of each fold, and score it."""
 
     def weigh_some(numbers: np.ndarray) -> Evidence:
-        rows, row_keys = some_rows(folds, keys, numbers)
-        return weigh(models, tuned, rows, row_keys)
+        chosen, row_keys = some_rows(folds, keys, numbers)
+        return weigh(models, tuned, chosen, row_keys)
 
     counts = [len(fold.test.mask) for fold in folds]
-    evidence = in_parts(weigh_some, min(ANNEALED_ROWS, *counts), ROWS, say)
+    evidence = in_parts(weigh_some, min(rows, *counts), ROWS, say)
     return [
         score_evidence(fold, jax.tree.map(lambda leaf, i=i: leaf[i], evidence))
         for i, fold in enumerate(folds)
