@@ -1,5 +1,6 @@
 """`hhvaem paper tables` as it is typed, and the files that it leaves."""
 
+import io
 import json
 import os
 import re
@@ -9,10 +10,13 @@ from typing import Any
 
 import pytest
 from commands import hhvaem, refused
+from rich.console import Console
 
 from hhvaem import __version__
+from hhvaem.cli.tables import SHOWN, _means
 from hhvaem.errors import InputError
 from hhvaem.paper.collection import (
+    WAYS,
     add_run,
     gather_runs,
     missing_folds,
@@ -322,3 +326,17 @@ def test_a_table_that_is_not_there_is_missed_before_another_is_run(
     said = refused("paper", command, "--data", "wine,boston", "--quick", "--out", out)
     assert "hhvaem data fetch boston" in said
     assert not [path for path in out.rglob("*") if path.is_file()]
+
+
+def test_the_means_of_what_was_asked_for_fit_a_terminal() -> None:
+    models = ["HH-VAEM", *(f"HH-VAEM{way}" for way in WAYS), "HH-VAEM with weight decay"]
+    records = [
+        {"table": "insurance", "model": model, "fold": 0, **dict.fromkeys(SHOWN, 1.2345)}
+        for model in models
+    ]
+    console = Console(width=80, file=io.StringIO(), record=True)
+    console.print(_means(records, ["insurance"], ["HH-VAEM"]))
+    told = console.export_text()
+    assert "…" not in told
+    assert told.count("1.234") == 3 * len(SHOWN)
+    assert "decay" not in told

@@ -153,17 +153,22 @@ def none_named(what: str, known: tuple[str, ...]) -> InputError:
 
 
 def _means(records: list[dict[str, Any]], names: Iterable[str], kinds: Iterable[str]) -> Table:
+    from hhvaem.paper.collection import WAYS
+
+    asked = {kind + way for kind in kinds for way in ("", *WAYS)}
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    for head in ("table", "model", "folds"):
-        table.add_column(head, no_wrap=True)
-    for head in SHOWN.values():
-        table.add_column(head, justify="right", no_wrap=True)
+    table.add_column("model")
+    # Of what a narrow terminal has no room for, names and heads go on in the next line.
+    for head in ("folds", *SHOWN.values()):
+        words = max(map(len, head.split()))
+        table.add_column(head, justify="right", min_width=max(words, len("0.000")))
     for name in names:
-        there = [r for r in records if r["table"] == name and r["model"].startswith(tuple(kinds))]
+        there = [r for r in records if r["table"] == name and r["model"] in asked]
+        table.add_row(f"[bold]{name}[/]")
         for model in dict.fromkeys(r["model"] for r in there):
             own = [r for r in there if r["model"] == model]
             means = [_mean([r[score] for r in own if score in r]) for score in SHOWN]
-            table.add_row(name, escape(model), str(len(own)), *means)
+            table.add_row(escape(model), str(len(own)), *means)
         table.add_section()
     return table
 
