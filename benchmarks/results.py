@@ -102,7 +102,8 @@ def ablations(records: Records) -> str:
 
 def within_errors(records: Records) -> str:
     """Say of which misses the mean over folds is too uncertain to tell."""
-    near, far = [], []
+    near: list[str] = []
+    far: list[str] = []
     scores = {"paper_nll_missing": "missing cells", "paper_nll_target": "target"}
     for score, title in scores.items():
         for table in dict.fromkeys(record["table"] for record in records):
