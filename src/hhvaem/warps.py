@@ -239,7 +239,8 @@ def normal_between(low: Array, high: Array) -> Array:
 
 def resolvable(low: Array, high: Array) -> Cell:
     """Make cells of intervals, those too narrow for float32 a density times their width."""
-    middle, width = (low + high) / 2, high - low
+    # Halves, as the sum of what is near the largest number is none.
+    middle, width = low / 2 + high / 2, high - low
     narrow = width < NARROW
     log_width = np.log(np.where(narrow, np.maximum(width, 1e-300), 1.0))
     return Cell(np.where(narrow, middle, low), np.where(narrow, middle, high), log_width)

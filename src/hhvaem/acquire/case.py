@@ -151,9 +151,7 @@ def _chunk(fitted: Fitted, known: dict[int, float]) -> Chunk:
     for column, number in known.items():
         values[0, column] = number
     mask = ~np.isnan(values)
-    # A number that is too large for sums is taken as far out as can be seen, all the same.
-    with np.errstate(over="ignore"):
-        (chunk,) = fitted.chunks(values, mask, row_keys(values, mask, fitted.seed), size=1)
+    (chunk,) = fitted.chunks(values, mask, row_keys(values, mask, fitted.seed), size=1)
     return chunk
 
 
