@@ -19,8 +19,9 @@ from documents import write_block
 
 from hhvaem import encode, fitting, infer_schema
 from hhvaem.datasets import load
-from hhvaem.fitting import Fitted, Part
+from hhvaem.fitting import Fitted
 from hhvaem.posterior import POSTERIORS, Posterior
+from hhvaem.preparing import Part
 from hhvaem.presets import PRESETS
 from hhvaem.schema import LEVELLED
 

@@ -44,13 +44,15 @@ def compared(records: Sequence[Record], score: str) -> list[str]:
     ]
 
 
-def ranks(records: Sequence[Record], score: str, role: str) -> dict[str, Rank]:
+def ranks(
+    records: Sequence[Record], score: str, role: str, among: Sequence[str] = tuple(IMPUTERS)
+) -> dict[str, Rank]:
     """Rank imputers by a score on every table and protocol of a role, and average.
 
     The best has rank 1; those that fail or run out of time share the last ranks. A seed counts
     where all have run that can do the protocol at all, and a table and protocol where a seed does.
     """
-    names = compared(picked(records, role=role), score)
+    names = [name for name in compared(picked(records, role=role), score) if name in among]
     values: dict[Cell, dict[int, dict[str, float]]] = {}
     for record in records:
         if record["role"] == role and record["imputer"] in names:
@@ -104,23 +106,43 @@ def picked(records: Sequence[Record], **wanted: Any) -> list[Record]:
     return [r for r in records if all(r[name] == value for name, value in wanted.items())]
 
 
+def throughout(records: Sequence[Record]) -> list[str]:
+    """Give the imputers that have run on all tables and protocols on which ours has."""
+    cells = {(r["table"], r["protocol"]) for r in picked(records, imputer=OURS)}
+
+    def has_run(name: str) -> bool:
+        own = {(r["table"], r["protocol"]) for r in picked(records, imputer=name)}
+        can = {c for c in cells if c[1] != NEW_ROWS or IMPUTERS[name].new_rows}
+        return can <= own
+
+    return [name for name in IMPUTERS if has_run(name)]
+
+
 def rank_block(records: Sequence[Record]) -> str:
     parts = []
+    often = throughout(records)
     for role in ROLES:
-        found = {score: ranks(records, score, role) for score in LESS_IS_BETTER}
-        names = [name for name in IMPUTERS if any(name in each for each in found.values())]
-        names.sort(key=lambda name: found["score"][name].mean)
-        rows = []
-        for name in names:
-            row = [f"**{name}**" if name == OURS else name]
-            for each in found.values():
-                rank = each.get(name)
-                row.append(str(rank) if rank else "")
-            rows.append(row)
-        if rows:
-            head = ["imputer", *LESS_IS_BETTER.values()]
-            tables = ", ".join(of_role(records, role))
-            parts.append(f"**{role.capitalize()}** ({tables})\n\n{lines(head, rows)}")
+        for among, said in (
+            (often, "by those who have run on all of them"),
+            (list(IMPUTERS), "only where all have run"),
+        ):
+            found = {score: ranks(records, score, role, among) for score in LESS_IS_BETTER}
+            names = [name for name in IMPUTERS if any(name in each for each in found.values())]
+            names.sort(key=lambda name: found["score"][name].mean)
+            rows = []
+            for name in names:
+                row = [f"**{name}**" if name == OURS else name]
+                for each in found.values():
+                    rank = each.get(name)
+                    row.append(str(rank) if rank else "")
+                rows.append(row)
+            if rows:
+                head = ["imputer", *LESS_IS_BETTER.values()]
+                tables = ", ".join(of_role(records, role))
+                title = f"**{role.capitalize()}, {said}** ({tables})"
+                parts.append(f"{title}\n\n{lines(head, rows)}")
+            if set(often) == set(IMPUTERS):
+                break
     return "\n\n".join(parts)
 
 
@@ -296,9 +318,11 @@ def draw_ranks(records: Sequence[Record]) -> Any:
     figure, axes = plt.subplots(
         len(ROLES), len(LESS_IS_BETTER), figsize=(12, 8), layout="constrained", squeeze=False
     )
+    among = throughout(records)
     for row, role in zip(axes, ROLES, strict=True):
         for axis, (score, title) in zip(row, LESS_IS_BETTER.items(), strict=True):
-            found = sorted(ranks(records, score, role).items(), key=lambda one: -one[1].mean)
+            each = ranks(records, score, role, among).items()
+            found = sorted(each, key=lambda one: -one[1].mean)
             counts = sorted({rank.pairs for _, rank in found})
             axis.set_title(f"{title},\ntables of {role}")
             if not found:

@@ -140,7 +140,16 @@ SCIKIT_LEARN = ("iris", "breast_cancer", "linnerud")
 
 
 def read(name: str, most: int) -> Table:
-    """Load a table, at most so many rows of it, the same ones for every method and seed."""
+    """Load a table, at most so many rows of it, the same ones for every method and seed.
+
+    What was read is kept, so that a machine without the sources can do with the folder of tables.
+    """
+    kept = ENVIRONMENTS / "tables" / f"{name}-{most}.npz"
+    role = "development" if name in DEVELOPMENT else "verdict"
+    if kept.exists():
+        with np.load(kept) as arrays:
+            schema = Schema.from_json(str(arrays["schema"]))
+            return Table(name, role, schema, arrays["values"], arrays["mask"])
     if name in SHIPPED:
         table, kinds = shipped(name)
     elif name in SCIKIT_LEARN:
@@ -148,8 +157,16 @@ def read(name: str, most: int) -> Table:
     else:
         data = load(name)
         table, kinds = data.table, dict(data.kinds)
-    role = "development" if name in DEVELOPMENT else "verdict"
-    return as_numbers(name, role, table, kinds, most)
+    found = as_numbers(name, role, table, kinds, most)
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(kept) as out:
+        np.savez_compressed(
+            out,
+            schema=np.array(found.schema.to_json()),
+            values=found.values,
+            mask=found.mask,
+        )
+    return found
 
 
 def as_numbers(

@@ -2,7 +2,7 @@
 
     HHVAEM_DATA=folder python benchmarks/peers.py             # all that results/peers.json lacks
     python benchmarks/peers.py --only iris --only in-sample   # records that match both
-    python benchmarks/peers.py --imputers hhvaem --out FILE   # ours alone, on another machine
+    python benchmarks/peers.py --at-once --out FILE           # ours alone, on an accelerator
     python benchmarks/peers.py --merge FILE                   # and its records into the others
     python benchmarks/peers.py --quick                        # does everything run? kept nowhere
     python benchmarks/peers.py --write                        # docs/results/peers.md and its figure
@@ -10,7 +10,10 @@
 Each peer runs in an environment of its own under .peers, built from the pins in benchmarks/peers;
 R's mice is Debian's r-cran-mice with r-cran-rpart. One that cannot be built is named under
 `skipped` in the results. Tables that come inside other packages are taken from those, into
-.peers/tables. Run one at a time: seconds are measured.
+.peers/tables, where all tables are kept as they were read: another machine needs that folder alone.
+Run one at a time: seconds are measured. With `--at-once` our models of all seeds of a table and
+protocol are trained in one program, and have no seconds of their own: `benchmarks/peer_seconds.py`
+measures these.
 
 Scores of a record: `score` is the mean over columns of RMSE in standard deviations of the shown
 cells, and of error rates of levels; `nrmse` and `error` are these two apart; `crps` and
@@ -42,14 +45,14 @@ from peer_tables import MADE_UP, PAPER, ROWS, SCIKIT_LEARN, SHIPPED, UGLY, Table
 from hhvaem.atomic import replacing
 from hhvaem.errors import InputError
 
+sys.path.append(str(RUNNERS))
+
 RESULTS = ROOT / "results" / "peers.json"
 DRAWS, SEEDS = 20, 5
 
 
-def record_of(
-    task: Task, name: str, protocol: str, seed: int, *, draws: int, preset: str, timeout: float
-) -> Record:
-    """Run a method in a process of its own, and score what it leaves."""
+def blank(task: Task, name: str, protocol: str, seed: int, draws: int) -> Record:
+    """Begin a record: what was asked for, and nothing told yet."""
     table = task.table
     record: Record = {
         "table": table.name,
@@ -64,7 +67,15 @@ def record_of(
         "timeout": False,
         "failure": None,
     }
-    record |= dict.fromkeys(("version", "device", "seconds", "peak_mb", "log_score", *SCORES))
+    told = ("version", "device", "seconds", "peak_mb", "log_score", *SCORES)
+    return record | dict.fromkeys(told)
+
+
+def record_of(
+    task: Task, name: str, protocol: str, seed: int, *, draws: int, preset: str, timeout: float
+) -> Record:
+    """Run a method in a process of its own, and score what it leaves."""
+    table, record = task.table, blank(task, name, protocol, seed, draws)
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         columns = table.schema.columns
@@ -217,6 +228,52 @@ def measure(store: Store, options: argparse.Namespace) -> None:
                 print(*key_of(record), {each: record[each] for each in told}, flush=True)
 
 
+def measure_at_once(store: Store, options: argparse.Namespace) -> None:
+    """Run ours where it is not there yet, with all seeds of a table and protocol in one program."""
+    import jax
+    from ours import filled_by
+
+    from hhvaem import __version__, fitting
+    from hhvaem.preparing import Part, prepare
+    from hhvaem.presets import PRESETS
+
+    plan = PRESETS[options.preset]
+    names = {*PAPER, *SCIKIT_LEARN, *SHIPPED, MADE_UP}
+    asked = {part for part in options.only if part in names}
+    for protocol, table in tables(store, lambda name: not asked or name in asked, options.rows):
+        if not all(part in f"{table.name} {protocol}" for part in options.only):
+            continue
+        seeds = [s for s in range(options.seeds) if (table.name, protocol, s, OURS) not in store]
+        if not seeds:
+            continue
+        try:
+            tasks = [task_of(table, protocol, seed) for seed in seeds]
+        except InputError as error:
+            store.skip(f"{table.name}, {protocol}", plain(str(error)))
+            continue
+        columns = table.schema.columns
+        ready = [
+            prepare(Part(columns, task.train, ~np.isnan(task.train)), None, plan, seed=seed)
+            for seed, task in zip(seeds, tasks, strict=True)
+        ]
+        for seed, task, fitted in zip(
+            seeds, tasks, fitting.fit_many(ready, plan, seed=seeds[0]), strict=True
+        ):
+            test = task.train if task.test is None else task.test
+            point, drawn, log_score = filled_by(
+                fitted, columns, (task.train, test), task.truth, task.hidden, options.draws
+            )
+            record = blank(task, OURS, protocol, seed, options.draws)
+            record |= {
+                "version": f"hhvaem {__version__}",
+                "device": jax.devices()[0].device_kind,
+                "log_score": log_score,
+                "choice": fitted.record.get("choice"),
+            }
+            store.add(record | scored(task, point, drawn))
+        print(table.name, protocol, len(seeds), flush=True)
+
+
 def quick(options: argparse.Namespace) -> None:
     """Run every imputer on one small table, and keep nothing."""
     with tempfile.TemporaryDirectory() as made:
@@ -239,6 +296,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--imputers", nargs="+", choices=IMPUTERS, default=list(IMPUTERS))
     parser.add_argument("--timeout", type=float, default=TIMEOUT, help="seconds a fit may take")
     parser.add_argument("--out", type=Path, default=RESULTS, help="where records are kept")
+    parser.add_argument(
+        "--at-once", action="store_true", help="ours alone, all seeds in one program"
+    )
     parser.add_argument("--merge", type=Path, help="add the records of this file, and end")
     parser.add_argument("--quick", action="store_true", help="run everything once, keep nothing")
     parser.add_argument("--write", action="store_true", help="write the page, and end")
@@ -260,6 +320,8 @@ def main() -> None:
         Store(options.out).add(*Store(options.merge).results["records"])
     elif options.write:
         write(Store(options.out).results)
+    elif options.at_once:
+        measure_at_once(Store(options.out), options)
     else:
         measure(Store(options.out), options)
 

@@ -28,7 +28,8 @@ from documents import write_block
 from scipy import stats
 
 from hhvaem import fitting, pool, posterior
-from hhvaem.fitting import Fitted, Part, Prepared
+from hhvaem.fitting import Fitted
+from hhvaem.preparing import Part, Prepared, encoded_rows, prepare
 from hhvaem.presets import PRESETS
 from hhvaem.schema import Column
 
@@ -171,7 +172,7 @@ def _completed(fits: list[Fitted], tables: np.ndarray, away: np.ndarray) -> np.n
     models, samplers = eqx.combine(stacked, static)
     width = fits[0].models.log_noise.shape[1]
     rows = [
-        fitting._row(f.encoding, x, ~m, width) for f, x, m in zip(fits, tables, away, strict=True)
+        encoded_rows(f.encoding, x, ~m, width) for f, x, m in zip(fits, tables, away, strict=True)
     ]
     rows = jax.tree.map(lambda *leaves: np.stack([np.asarray(x) for x in leaves]), *rows)
     keys = jax.random.split(jax.random.key(7), (len(fits), ROWS))
@@ -186,7 +187,7 @@ def _completed(fits: list[Fitted], tables: np.ndarray, away: np.ndarray) -> np.n
 
 def prepared(parts: list[Part]) -> list[Prepared]:
     """Make the models of columns of all tables, on all processors."""
-    make = partial(fitting.prepare, targets=None, plan=PRESETS["default"])
+    make = partial(prepare, targets=None, plan=PRESETS["default"])
     # Not by forks, which a process that holds an accelerator must not make.
     with multiprocessing.get_context("spawn").Pool(initializer=_on_cpu) as workers:
         return workers.map(make, parts, chunksize=8)

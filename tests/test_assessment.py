@@ -13,8 +13,8 @@ from hhvaem.assessment import OURS, Assessment, Calibration, Outcome
 from hhvaem.baselines import Task, gaussian, mean
 from hhvaem.errors import InputError
 from hhvaem.evaluate import score_cells
-from hhvaem.fitting import Part
 from hhvaem.own_holes import own_holes
+from hhvaem.preparing import Part
 from hhvaem.schema import Column, Schema
 from hhvaem.trust import Evaluation, histogram
 from hhvaem.verdicts import RESAMPLED, Difference, compared, in_words, verdicts

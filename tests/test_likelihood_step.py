@@ -19,11 +19,12 @@ from scipy.stats import multivariate_normal
 from hhvaem import Imputer, train
 from hhvaem.compiling import program
 from hhvaem.encoding import Cells
-from hhvaem.fitting import Fitted, Part, fit, fit_many, prepare
+from hhvaem.fitting import Fitted, fit, fit_many
 from hhvaem.held_out import held_out_score, hold_out
 from hhvaem.marginals import Direct
 from hhvaem.model import Model, Row
 from hhvaem.posterior import How
+from hhvaem.preparing import Part, prepare
 from hhvaem.presets import PRESETS, Plan
 from hhvaem.schema import Column
 from hhvaem.steps import ACCEPTANCE, FIRST_STEP, GAIN, _put, likelihood_step

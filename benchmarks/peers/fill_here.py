@@ -7,7 +7,6 @@ indicators of levels that are one apart where levels differ.
 """
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import sklearn
@@ -26,9 +25,6 @@ from sklearn.impute import KNNImputer
 import hhvaem
 from hhvaem import Schema
 from hhvaem.baselines import BASELINES, Task
-
-# What is next to impossible counts as this, as in `hhvaem evaluate`.
-LEAST_LOG = -20.0
 
 
 def task(job: Job, draws: int) -> Task:
@@ -65,51 +61,21 @@ def knn(job: Job) -> Filled:
 def ours(job: Job) -> Filled:
     """Fill by the default preset, and leave the log scores of the hidden cells beside."""
     import jax
+    from ours import filled_by
 
     from hhvaem import fitting
-    from hhvaem.fitting import Part
-    from hhvaem.mixtures import rounding_interval
+    from hhvaem.preparing import Part
     from hhvaem.presets import PRESETS
-    from hhvaem.schema import LEVELLED
 
     columns = Schema.from_json(job.told["schema"]).columns
-    test, known = shown(job), ~np.isnan(shown(job))
-    fitted = fitting.fit(
-        Part(columns, job.train, ~np.isnan(job.train)),
-        None,
-        PRESETS[job.told["preset"]],
-        seed=job.seed,
-    )
-    # Members share the chains.
-    how = fitted.plan.how
-    for_draws = replace(how, chains=-(-job.draws // fitted.members))
-    drawn = np.repeat(test[None], job.draws, axis=0)
-    for rows, cells, _ in fitted.cases(test, known, for_draws):
-        drawn[:, rows] = np.where(known[rows], test[rows], cells[: job.draws])
+    part = Part(columns, job.train, ~np.isnan(job.train))
+    fitted = fitting.fit(part, None, PRESETS[job.told["preset"]], seed=job.seed)
     with np.load(job.folder / "truth.npz") as arrays:
         truth, hidden = arrays["truth"], arrays["hidden"]
-    point, logs = test.copy(), np.full(test.shape, np.nan)
-    for rows, law, _ in fitted.laws(
-        test, known, replace(how, chains=-(-how.chains // fitted.members))
-    ):
-        for j, column in enumerate(columns):
-            at = np.flatnonzero(~known[rows, j])
-            if at.size:
-                point[rows.start + at, j] = law.filled(j, at)
-            at = np.flatnonzero(hidden[rows, j])
-            if not at.size:
-                continue
-            value = truth[rows.start + at, j]
-            if column.kind in LEVELLED:
-                with np.errstate(divide="ignore"):
-                    found = np.log(law.shares(j, at)[np.arange(at.size), value.astype(int)])
-            else:
-                seen = job.train[:, j]
-                ends = rounding_interval(value, np.unique(seen[~np.isnan(seen)]))
-                found = law.log_mass(j, at, *ends)
-            logs[rows.start + at, j] = np.maximum(found, LEAST_LOG)
-    each = [logs[hidden[:, j], j].mean() for j in np.flatnonzero(hidden.any(0))]
-    said = {"log_score": float(np.mean(each)), "device": jax.devices()[0].device_kind}
+    point, drawn, log_score = filled_by(
+        fitted, columns, (job.train, shown(job)), truth, hidden, job.draws
+    )
+    said = {"log_score": log_score, "device": jax.devices()[0].device_kind}
     (job.folder / "told.json").write_text(json.dumps(said))
     return Filled(point, drawn)
 

@@ -21,11 +21,12 @@ from hhvaem.containers import listed
 from hhvaem.encoding import TableDraws, TableMask, TableValues
 from hhvaem.errors import InputError
 from hhvaem.evaluate import Report, brier, crps, score_cells
-from hhvaem.fitting import Fitted, Part
+from hhvaem.fitting import Fitted
 from hhvaem.hiding import Mechanism, hide
 from hhvaem.likelihoods import Ordered
 from hhvaem.mixtures import rounding_interval
 from hhvaem.own_holes import OwnHoles, own_holes
+from hhvaem.preparing import Part
 from hhvaem.presets import Plan
 from hhvaem.schema import LEVELLED, Column, Schema
 

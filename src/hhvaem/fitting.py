@@ -1,9 +1,10 @@
 """From a table of numbers to a fitted model, and from a fitted model to the laws of cells."""
 
 import hashlib
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,43 +12,22 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Float, Key
 
 from hhvaem import posterior, train
-from hhvaem.compiling import padded_length
-from hhvaem.encoding import (
-    Cells,
-    Encoding,
-    TableMask,
-    TableValues,
-    gaussianised_encoding,
-    standardised_encoding,
-)
+from hhvaem.choosing import Choice, choose, louder
+from hhvaem.encoding import Cells, Encoding, TableMask, TableValues
 from hhvaem.held_out import held_out_score, hold_out, own_score
-from hhvaem.marginal_vae import train_marginal_vaes
-from hhvaem.marginals import Direct, Marginals
 from hhvaem.model import Model, Row
 from hhvaem.objectives import Sampler
 from hhvaem.posterior import How, Tuned
 from hhvaem.predictive import Predictive, Scales
+from hhvaem.preparing import Part, Prepared, encoded_rows, gathered, prepare, untrained
 from hhvaem.presets import Plan
-from hhvaem.schema import Column
 
 # Rows of one compiled call. It is the same for a single row and for a million, so that a row's
 # result is the same to the bit.
 ROWS, ROWS_ON_ACCELERATOR = 128, 4096
-# Columns come in multiples of this, so that tables of about the same width share programs.
-WIDTH = 4
-# Tables of fewer rows are padded to this length, and all share programs.
-SHORTEST = 512
-
-
-class Part(NamedTuple):
-    """Some columns of a table as numbers."""
-
-    columns: tuple[Column, ...]
-    values: TableValues
-    mask: TableMask
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +165,7 @@ class Fitted:
             count = rows.stop - first
             # The last chunk is filled up with its first row.
             index = first + np.where(np.arange(size) < count, np.arange(size), 0)
-            row = _row(self.encoding, values[index], mask[index], width)
+            row = encoded_rows(self.encoding, values[index], mask[index], width)
             row = row._replace(target=Cells(none, none, none), target_mask=none.astype(bool))
             yield Chunk(rows, count, row, keys[index])
 
@@ -235,7 +215,7 @@ def fit(
 
 
 def fit_many(
-    ready: Sequence["Prepared"],
+    ready: Sequence[Prepared],
     plan: Plan,
     *,
     seed: int = 0,
@@ -244,9 +224,22 @@ def fit_many(
     progress: Callable[[train.Progress], None] | None = None,
 ) -> list[Fitted]:
     """Do as `fit` for several tables at once, whose columns have the same numbers of levels."""
+    started = time.monotonic()
     key = jax.random.key(seed)
     _, model_key, held_key, tune_key, weight_key, check_key = jax.random.split(key, 6)
-    members = plan.members
+    members, before = plan.members, 0
+    chosen: Choice | None = None
+    if plan.chooses(max(one.rows // one.times for one in ready)):
+        chosen = choose(
+            ready,
+            plan,
+            key=jax.random.fold_in(key, 1),
+            # As many steps as the rest, of about as many models.
+            max_seconds=None if max_seconds is None else max_seconds / 2,
+            snapshots=None if snapshots is None else snapshots / "choice",
+            progress=progress,
+        )
+        before = plan.settings.steps
     each = [one for one in ready for _ in range(members)]
     models = len(each)
     weights = None
@@ -256,21 +249,14 @@ def fit_many(
             for i, one in enumerate(ready)
             for drawn in _bootstrap(jax.random.fold_in(weight_key, i), members, one)
         ]
+    decay = None
+    if plan.decays:
+        # Of a table with many rows little can be learned by heart.
+        each_decay = np.full(len(ready), plan.decays[-1]) if chosen is None else chosen.decay
+        decay = np.repeat(each_decay, members)
     columns = len(ready[0].encoding.laws)
-    data = train.gather([one.row for one in each], weights=weights, columns=columns)
-    pull = None
-    if plan.noise_pull:
-        rows = np.array([one.rows / one.times for one in each], np.float32)
-        pull = jnp.asarray(np.float32(plan.noise_pull * columns) / rows)
-    data = data._replace(rows=jnp.asarray(np.array([one.rows for one in each])), noise_pull=pull)
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(one.columns for one in each))
-    states = train.untrained(
-        stacked,
-        plan.layers,
-        plan.settings,
-        hidden=plan.hidden,
-        keys=jax.random.split(model_key, models),
-    )
+    data = gathered(each, plan, decay=decay, weights=weights)
+    states = untrained(each, plan, model_key)
     shown, held = data, None
     if plan.settings.patience:
         shown, held = hold_out(data, plan.held_share, key=held_key)
@@ -279,10 +265,13 @@ def fit_many(
         shown,
         plan.settings,
         held=held,
-        max_seconds=max_seconds,
+        max_seconds=None if max_seconds is None else max_seconds - (time.monotonic() - started),
         snapshots=snapshots,
-        progress=progress,
+        progress=None if progress is None else partial(_later, progress, before),
     )
+    if chosen is not None:
+        factors = np.repeat(np.log(chosen.factor), members).astype(np.float32)
+        states = states._replace(model=louder(states.model, jnp.asarray(factors)))
     tuned = posterior.tune(states.model, data, jax.random.split(tune_key, models))
     learned = states.sampler if plan.settings.inference == "hmc" else None
     optimism = np.zeros(models)
@@ -294,51 +283,33 @@ def fit_many(
     gain = held_out_score(states.model, shown, held) - own_score(states.model, shown, held)
     gain = gain - optimism
 
-    def told(own: slice) -> dict[str, Any]:
-        return {
+    def told(i: int, own: slice) -> dict[str, Any]:
+        record: dict[str, Any] = {
             "steps": int(history.loss.shape[1]),
             "loss": [float(x) for x in history.recent_loss[own]],
             "gain_per_hidden_cell": [float(x) for x in gain[own]],
         }
+        if chosen is not None:
+            record["choice"] = {
+                "decay": float(chosen.decay[i]),
+                "noise_factor": float(chosen.factor[i]),
+                "scores": chosen.scores[i].tolist(),
+            }
+        return record
 
-    def of(own: slice, one: Prepared) -> Fitted:
+    def of(i: int, one: Prepared) -> Fitted:
+        own = slice(i * members, (i + 1) * members)
         arrays, rest = eqx.partition((states.model, learned, tuned), eqx.is_array)
         model, chains, step = eqx.combine(jax.tree.map(lambda leaf: leaf[own], arrays), rest)
-        record = told(own)
+        record = told(i, own)
         return Fitted(one.encoding, one.target_encoding, model, chains, step, plan, seed, record)
 
-    return [of(slice(i * members, (i + 1) * members), one) for i, one in enumerate(ready)]
+    return [of(i, one) for i, one in enumerate(ready)]
 
 
-class Prepared(NamedTuple):
-    """A table as training takes it, said `times` over, with padding after its first `rows` rows."""
-
-    encoding: Encoding
-    target_encoding: Encoding | None
-    columns: tuple[Marginals, Direct | None]
-    row: Row
-    times: int
-    rows: int
-
-
-def prepare(inputs: Part, targets: Part | None, plan: Plan, *, seed: int = 0) -> Prepared:
-    """Do what comes before a table's joint training: the models of its columns."""
-    column_key = jax.random.split(jax.random.key(seed), 6)[0]
-    encoding, marginals = _column_models(inputs, plan, column_key)
-    target_encoding, laws, target_rows = None, None, None
-    if targets is not None:
-        target_encoding, laws, target_rows = _target_laws(targets, plan)
-    row = _row(encoding, inputs.values, inputs.mask, len(marginals.levels))
-    if target_rows is not None:
-        row = row._replace(target=target_rows[0], target_mask=target_rows[1])
-    # Rows are drawn with replacement: a table said twice is the same table.
-    times = -(-plan.settings.batch_size // len(inputs.values))
-    rows = times * len(inputs.values)
-    padding = ((0, max(SHORTEST - rows, 0)), (0, 0))
-    row = jax.tree.map(
-        lambda leaf: np.pad(np.concatenate([np.asarray(leaf)] * times), padding), row
-    )
-    return Prepared(encoding, target_encoding, (marginals, laws), row, times, rows)
+def _later(report: Callable[[train.Progress], None], before: int, progress: train.Progress) -> None:
+    """Report progress after so many steps that were for the choice."""
+    report(progress._replace(step=before + progress.step))
 
 
 def row_keys(
@@ -368,60 +339,6 @@ def row_keys(
             digest.update((number + offset).to_bytes(8, "little"))
         words[i] = np.frombuffer(digest.digest(), np.uint32)
     return jax.random.wrap_key_data(jnp.asarray(words), impl="threefry2x32")
-
-
-def _column_models(inputs: Part, plan: Plan, key: Key[Array, ""]) -> tuple[Encoding, Marginals]:
-    """Make the first stage's models, with columns that are never observed as padding."""
-    if plan.marginals == "vae":
-        encoding = standardised_encoding(*inputs)
-        return encoding, train_marginal_vaes(
-            encoding, inputs.values, inputs.mask, key=key, steps=plan.marginal_steps
-        )[0]
-    if inputs.columns:
-        encoding = gaussianised_encoding(*inputs)
-        direct = Direct.fit(encoding, inputs.values, inputs.mask)
-    else:
-        encoding, direct = Encoding(()), Direct((), jnp.zeros(0))
-    levels = padded_levels(encoding, plan)
-    padding = len(levels) - len(direct.levels)
-    return encoding, Direct(levels, jnp.pad(direct.log_shares, (0, padding)))
-
-
-def padded_levels(encoding: Encoding, plan: Plan) -> tuple[int, ...]:
-    """Give the levels of a model's columns, those that are padding included."""
-    columns = len(encoding.laws)
-    if plan.marginals == "vae":
-        return encoding.levels
-    wide = columns > 8 * WIDTH
-    width = padded_length(columns) if wide else max(-(-columns // WIDTH), 1) * WIDTH
-    return (*encoding.levels, *[1] * (width - columns))
-
-
-def _target_laws(
-    targets: Part, plan: Plan
-) -> tuple[Encoding, Direct, tuple[Cells, Bool[Array, "rows targets"]]]:
-    make = standardised_encoding if plan.marginals == "vae" else gaussianised_encoding
-    encoding = make(*targets)
-    direct = Direct.fit(encoding, targets.values, targets.mask)
-    return (
-        encoding,
-        direct,
-        (encoding.encode(targets.values, targets.mask), jnp.asarray(targets.mask)),
-    )
-
-
-def _row(encoding: Encoding, values: TableValues, mask: TableMask, width: int) -> Row:
-    """Encode rows, with as many columns as the model has and no targets."""
-    padding = ((0, 0), (0, width - len(encoding.laws)))
-    cells = encoding.encode(values, mask)
-    none = np.zeros((len(values), 0), np.float32)
-    # By NumPy, as nothing is then compiled for tables of a new length.
-    return Row(
-        Cells(*(jnp.asarray(np.pad(np.asarray(part), padding)) for part in cells)),
-        jnp.asarray(np.pad(mask, padding)),
-        Cells(*[jnp.asarray(none)] * 3),
-        jnp.asarray(none.astype(bool)),
-    )
 
 
 def _bootstrap(

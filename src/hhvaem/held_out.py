@@ -83,20 +83,25 @@ def own_score(models: Model, data: Data, held: Held) -> Float[Array, " models"]:
     """Score the same cells by the law that each column has by itself: what must be beaten."""
 
     def score(model: Model, data: Data, held: Held) -> Float[Array, ""]:
-        columns, targets = model.marginals, model.targets
-        no_noise = jnp.zeros_like(model.log_noise)
-
         def one(row: Row, _: Int[Array, ""]) -> Float[Array, " cells"]:
-            features = columns.features(row.cells)
-            cells = columns.reconstruction(columns.base, no_noise, row.cells, features)
-            if targets is None:
-                return cells
-            noise = jnp.zeros_like(model.target_log_noise)
-            return jnp.concatenate([cells, targets.log_prob(targets.base, noise, row.target)])
+            return jnp.concatenate(own_log_probs(model, row))
 
         return _mean_over_held(one, data, held)
 
     return eqx.filter_vmap(score)(models, data, held)
+
+
+def own_log_probs(
+    model: Model, row: Row
+) -> tuple[Float[Array, " columns"], Float[Array, " targets"]]:
+    """Give the log probability of each cell and target by its column's own law."""
+    columns, targets = model.marginals, model.targets
+    no_noise = jnp.zeros_like(model.log_noise)
+    features = columns.features(row.cells)
+    cells = columns.reconstruction(columns.base, no_noise, row.cells, features)
+    if targets is None:
+        return cells, jnp.zeros(0)
+    return cells, targets.log_prob(targets.base, jnp.zeros_like(model.target_log_noise), row.target)
 
 
 def _mean_over_held(

@@ -62,21 +62,35 @@ class Encoder(eqx.Module):
     first: Perceptron
     upward: tuple[Dense, ...]
     heads: tuple[Dense, ...]
+    shortcuts: tuple[Dense, ...] = ()
 
     @classmethod
     def init(
-        cls, inputs: int, layers: tuple[int, ...], hidden: int, *, key: PRNGKeyArray
+        cls,
+        inputs: int,
+        layers: tuple[int, ...],
+        hidden: int,
+        *,
+        depth: int = 1,
+        shortcut: bool = False,
+        key: PRNGKeyArray,
     ) -> "Encoder":
-        """Make the networks; a single layer has one hidden layer of units, more have one more."""
+        """Make the networks; where there is more than one layer, the first is deeper by one."""
         first_key, *keys = jax.random.split(key, 2 * len(layers))
-        sizes = (inputs, hidden) if len(layers) == 1 else (inputs, hidden, hidden)
+        sizes = (inputs, *[hidden] * (depth + (len(layers) > 1)))
         first = Perceptron.init(sizes, key=first_key)
         upward = tuple(Dense.init(hidden, hidden, key=k) for k in keys[: len(layers) - 1])
         heads = tuple(
             Dense.init(hidden, 2 * size, key=k)
             for size, k in zip(layers, keys[len(layers) - 1 :], strict=True)
         )
-        return cls(first, upward, heads)
+        if not shortcut:
+            return cls(first, upward, heads)
+        linear_keys = jax.random.split(jax.random.fold_in(key, 1), len(layers))
+        shortcuts = tuple(
+            Dense.init(inputs, 2 * size, key=k) for size, k in zip(layers, linear_keys, strict=True)
+        )
+        return cls(first, upward, heads, shortcuts)
 
     def __call__(self, inputs: Float[Array, " inputs"]) -> Gaussian:
         r = self.first(inputs)
@@ -86,6 +100,8 @@ class Encoder(eqx.Module):
         for step, head in zip(self.upward, self.heads[1:], strict=True):
             r = jax.nn.relu(step(r))
             laws.append(head(r))
+        if self.shortcuts:
+            laws = [law + add(inputs) for law, add in zip(laws, self.shortcuts, strict=True)]
         means, log_variances = zip(*(jnp.split(law, 2) for law in laws), strict=True)
         return Gaussian(jnp.concatenate(means), 0.5 * jnp.concatenate(log_variances))
 
@@ -118,10 +134,15 @@ class Model(eqx.Module):
         layers: tuple[int, ...],
         *,
         hidden: int = 256,
+        depth: int = 1,
+        shortcut: bool = False,
         reparameterised: bool = True,
         key: PRNGKeyArray,
     ) -> "Model":
         """Make an untrained model with latent layers of the given sizes, data upwards.
+
+        Encoder and decoder have `depth` hidden layers, and with a `shortcut` a linear map beside
+        them: what is left where weights of the others vanish is a linear model.
 
         Raises
         ------
@@ -143,8 +164,10 @@ class Model(eqx.Module):
             marginals,
             targets,
             Hierarchy.init(layers, hidden, reparameterised=reparameterised, key=keys[0]),
-            Encoder.init(encoder_inputs, layers, hidden, key=keys[1]),
-            Perceptron.init((layers[0], hidden, widths), key=keys[2]),
+            Encoder.init(
+                encoder_inputs, layers, hidden, depth=depth, shortcut=shortcut, key=keys[1]
+            ),
+            Perceptron.init((layers[0], *[hidden] * depth, widths), shortcut=shortcut, key=keys[2]),
             predictor,
             jnp.full(columns, LOG_NOISE, jnp.float32),
             jnp.full(target_columns, LOG_NOISE, jnp.float32),

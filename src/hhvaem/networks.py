@@ -29,18 +29,26 @@ class Dense(eqx.Module):
 
 
 class Perceptron(eqx.Module):
-    """Linear maps with rectifiers between them."""
+    """Linear maps with rectifiers between them, and perhaps a linear map beside them all."""
 
     layers: tuple[Dense, ...]
+    shortcut: Dense | None = None
 
     @classmethod
-    def init(cls, sizes: Sequence[int], *, key: PRNGKeyArray) -> "Perceptron":
+    def init(
+        cls, sizes: Sequence[int], *, shortcut: bool = False, key: PRNGKeyArray
+    ) -> "Perceptron":
         """Make an untrained network from the sizes of its input, hidden layers and output."""
         keys = jax.random.split(key, len(sizes) - 1)
         shapes = zip(sizes[:-1], sizes[1:], keys, strict=True)
-        return cls(tuple(Dense.init(n, m, key=k) for n, m, k in shapes))
+        layers = tuple(Dense.init(n, m, key=k) for n, m, k in shapes)
+        if not shortcut:
+            return cls(layers)
+        return cls(layers, Dense.init(sizes[0], sizes[-1], key=jax.random.fold_in(key, 1)))
 
     def __call__(self, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
+        y = x
         for layer in self.layers[:-1]:
-            x = jax.nn.relu(layer(x))
-        return self.layers[-1](x)
+            y = jax.nn.relu(layer(y))
+        y = self.layers[-1](y)
+        return y if self.shortcut is None else y + self.shortcut(x)

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 
 from hhvaem.encoding import TableDraws, TableMask
 from hhvaem.evaluate import brier, crps
-from hhvaem.fitting import Part
+from hhvaem.preparing import Part
 from hhvaem.schema import LEVELLED
 
 # Fits what it is given to a table and draws its holes: a table, the number of draws, the seed.

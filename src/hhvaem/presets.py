@@ -8,6 +8,8 @@ from hhvaem.steps import Settings
 
 Marginal = Literal["gaussianised", "vae"]
 MARGINALS: tuple[Marginal, ...] = get_args(Marginal)
+# Tables of more rows are not learned by heart, whatever the decay.
+MANY_ROWS = 10_000
 
 
 @dataclass(frozen=True)
@@ -16,8 +18,9 @@ class Plan:
 
     Parameters
     ----------
-    layers, hidden
-        Sizes of the latent layers, data upwards, and units of each network.
+    layers, hidden, depth, shortcut
+        Sizes of the latent layers, data upwards, units of each hidden layer, hidden layers of
+        encoder and decoder, and whether these have a linear map beside them.
     marginals
         Column models: `gaussianised` numbers, or the paper's `vae`.
     marginal_steps
@@ -35,6 +38,9 @@ class Plan:
         and divided by rows. A network that predicts a column from `p` others has followed the
         noise of some `p` rows, and takes it for smaller than it is: a few times more than by the
         degrees of freedom of a regression, as it is not linear.
+    decays
+        How strongly weights of the networks are drawn to 0, from much to little: one of these, as
+        held-out cells say (`hhvaem.choosing`). None of them where decays are not chosen.
     """
 
     layers: tuple[int, ...]
@@ -46,6 +52,13 @@ class Plan:
     held_share: float = 0.1
     members: int = 1
     noise_pull: float = 0.0
+    depth: int = 1
+    shortcut: bool = False
+    decays: tuple[float, ...] = ()
+
+    def chooses(self, rows: int) -> bool:
+        """Say whether a decay is chosen for a table of so many rows, or the last one taken."""
+        return len(self.decays) > 1 and rows < MANY_ROWS
 
 
 PRESETS = {
@@ -58,18 +71,20 @@ PRESETS = {
         marginals="gaussianised",
         settings=Settings(
             inference="likelihood",
-            steps=3_500,
-            hmc_steps=2_000,
+            steps=6_500,
+            hmc_steps=3_000,
             batch_size=128,
-            learning_rate=1e-3,
-            weight_decay=3e-3,
+            learning_rate=2e-3,
             learned_noise=True,
             importance_samples=5,
-            transitions=3,
+            transitions=2,
         ),
         how=How("hmc", chains=20, kept=5, transitions=10, leapfrog=5),
         members=5,
         noise_pull=4.0,
+        depth=2,
+        shortcut=True,
+        decays=(3e-2, 1e-2, 3e-3, 1e-3, 3e-4),
     ),
     # The paper's, for a table of the size of Boston.
     "paper": Plan(

@@ -23,7 +23,7 @@ from hhvaem.errors import InputError
 from hhvaem.estimators import Classifier, Imputer, Regressor
 from hhvaem.estimators.base import Estimator
 from hhvaem.files import as_path
-from hhvaem.fitting import Fitted, padded_levels
+from hhvaem.fitting import Fitted
 from hhvaem.likelihoods import Binary, Categorical, Likelihood, Ordered
 from hhvaem.marginal_vae import MarginalVAEs
 from hhvaem.marginals import Direct, input_widths
@@ -32,6 +32,7 @@ from hhvaem.objectives import Sampler
 from hhvaem.packing import pack_encoding, unpack_encoding
 from hhvaem.paper.records import versions
 from hhvaem.posterior import POSTERIORS, How, Tuned
+from hhvaem.preparing import padded_levels
 from hhvaem.presets import MARGINALS, Plan
 from hhvaem.reading import FAMILY
 from hhvaem.schema import LEVELLED, Column, Kind, Schema, Storage
@@ -47,7 +48,7 @@ ESTIMATORS: dict[str, type[Estimator]] = {
 Arrays = dict[str, np.ndarray]
 
 # Of a row: more could not be held at transform.
-MOST_DRAWS, MOST_STEPS = 2**20, 2**16
+MOST_DRAWS, MOST_STEPS, MOST_LAYERS = 2**20, 2**16, 64
 # How columns of each kind may be stored, and of which type their levels then are.
 _STORED: dict[Kind, tuple[Storage, ...]] = {
     "real": ("integer", "float"),
@@ -317,7 +318,10 @@ def _plan(fields: dict[str, Any]) -> Plan:
     _demand(how.superchains == 0, "its chains start together.")
     layers = tuple(check_count("layers", size, 1) for size in fields["layers"])
     check_count("hidden", fields["hidden"], 1)
-    return Plan(**{**fields, "layers": layers, "settings": settings, "how": how})
+    plan = Plan(**{**fields, "layers": layers, "settings": settings, "how": how})
+    _demand(check_count("depth", plan.depth, 1) <= MOST_LAYERS, "its networks are too deep.")
+    _demand(isinstance(plan.shortcut, bool), "it has neither shortcuts nor none.")
+    return dataclasses.replace(plan, decays=tuple(map(float, plan.decays)))
 
 
 def _blank(
@@ -335,7 +339,15 @@ def _blank(
         if plan.marginals == "vae":
             marginals = MarginalVAEs.init(levels, key=key)
         targets = None if target_encoding is None else _direct(target_encoding.levels)
-        model = Model.init(marginals, targets, plan.layers, hidden=plan.hidden, key=key)
+        model = Model.init(
+            marginals,
+            targets,
+            plan.layers,
+            hidden=plan.hidden,
+            depth=plan.depth,
+            shortcut=plan.shortcut,
+            key=key,
+        )
         learned = None
         if plan.settings.inference == "hmc":
             shape = (plan.settings.transitions, model.hierarchy.size)

@@ -18,8 +18,9 @@ from jaxtyping import Float
 from hhvaem.containers import listed, shown, some
 from hhvaem.encoding import TableDraws, TableMask, TableValues
 from hhvaem.errors import InputError
-from hhvaem.fitting import Fitted, Part
+from hhvaem.fitting import Fitted
 from hhvaem.posterior import How
+from hhvaem.preparing import Part
 from hhvaem.schema import LEVELLED, Column, Schema
 
 # Of a number what is added; of levels what is added to the log odds of each.

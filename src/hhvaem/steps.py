@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, NamedTuple, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import equinox as eqx
 import jax
@@ -107,7 +107,8 @@ class Data(NamedTuple):
 
     With `cumulative` weights, rows are not all drawn equally often: row i as often as a uniform
     number falls between the weights i - 1 and i. With a `noise_pull`, learned log noises are drawn
-    to 0 by half of it times their squares.
+    to 0 by half of it times their squares; with a `decay`, so are the weights of networks that are
+    no shortcuts.
     """
 
     table: Row
@@ -115,6 +116,7 @@ class Data(NamedTuple):
     cumulative: Float[Array, "*models rows"] | None = None
     columns: Int[Array, "*models"] | None = None
     noise_pull: Float[Array, "*models"] | None = None
+    decay: Float[Array, "*models"] | None = None
 
 
 class State(NamedTuple):
@@ -171,8 +173,7 @@ def variational_step(state: State, data: Data, settings: Settings) -> tuple[Stat
     key, batch_key, noise_key = jax.random.split(state.key, 3)
     batch = _batch(state.model, data, settings.batch_size, batch_key)
     trained = _all_networks(state.model, settings)
-    pull = data.noise_pull
-    state, value = _bound_step("model", trained, state, batch, pull, settings, noise_key)
+    state, value = _bound_step("model", trained, state, batch, data, settings, noise_key)
     nan = jnp.array(jnp.nan)
     return state._replace(step=state.step + 1, key=key), Told(value, nan, nan)
 
@@ -182,8 +183,7 @@ def hmc_step(state: State, data: Data, settings: Settings) -> tuple[State, Told]
     key, batch_key, noise_key, chain_key = jax.random.split(state.key, 4)
     batch = _batch(state.model, data, settings.batch_size, batch_key)
     encoder = _encoder(state.model, settings)
-    pull = data.noise_pull
-    state, _ = _bound_step("encoder", encoder, state, batch, pull, settings, noise_key)
+    state, _ = _bound_step("encoder", encoder, state, batch, data, settings, noise_key)
     model, moments = state.model, state.moments
 
     generative, rest = eqx.partition(model, _generative(model, settings))
@@ -202,11 +202,12 @@ def hmc_step(state: State, data: Data, settings: Settings) -> tuple[State, Told]
             return -log_joint, info.acceptance.mean()
 
         losses, acceptance = jax.vmap(one)(batch, noise)
-        return losses.mean() + _pulled(model, pull, settings), acceptance.mean()
+        return losses.mean() + _pulled(model, data, settings), acceptance.mean()
 
     trained = (generative, state.sampler.log_steps)
     (value, acceptance), gradient = jax.value_and_grad(hmc_loss, has_aux=True)(trained)
-    generative, moments = _update("generative", generative, gradient[0], moments, settings)
+    slopes = _held_back(gradient[0], generative, data)
+    generative, moments = _update("generative", generative, slopes, moments, settings)
     slope = gradient[1]
     if settings.one_step_size:
         slope = jnp.full_like(slope, slope.sum())
@@ -235,8 +236,7 @@ def likelihood_step(state: State, data: Data, settings: Settings) -> tuple[State
     rows = jax.tree.map(lambda leaf: leaf[numbers], data.table)
     hidden = _seen(state.model, _hidden(rows, mask_key), feature_key)
     encoder = _encoder(state.model, settings)
-    pull = data.noise_pull
-    state, _ = _bound_step("encoder", encoder, state, hidden, pull, settings, bound_key)
+    state, _ = _bound_step("encoder", encoder, state, hidden, data, settings, bound_key)
     model, size = state.model, state.model.hierarchy.size
     seen = _seen(model, rows, feature_key)
     step_size = jnp.exp(state.sampler.log_steps[0, 0])
@@ -260,9 +260,10 @@ def likelihood_step(state: State, data: Data, settings: Settings) -> tuple[State
     def loss(generative: Model) -> Float[Array, ""]:
         model = eqx.combine(generative, rest)
         log_joint = jax.vmap(partial(model.log_joint, with_target=True))(ends, seen)
-        return -log_joint.mean() + _pulled(model, pull, settings)
+        return -log_joint.mean() + _pulled(model, data, settings)
 
     value, gradient = jax.value_and_grad(loss)(generative)
+    gradient = _held_back(gradient, generative, data)
     generative, moments = _update("generative", generative, gradient, state.moments, settings)
     log_steps = state.sampler.log_steps + GAIN * (acceptance.mean() - ACCEPTANCE)
     state = state._replace(
@@ -326,7 +327,7 @@ def _bound_step(
     trained: Model,
     state: State,
     batch: Seen,
-    pull: Float[Array, ""] | None,
+    data: Data,
     settings: Settings,
     key: PRNGKeyArray,
 ) -> tuple[State, Float[Array, ""]]:
@@ -336,10 +337,10 @@ def _bound_step(
     def loss(part: Model) -> Float[Array, ""]:
         model = eqx.combine(part, rest)
         bound = _bound_loss(model, batch, state.step, settings, key)
-        return bound + _pulled(model, pull, settings)
+        return bound + _pulled(model, data, settings)
 
     value, gradient = jax.value_and_grad(loss)(part)
-    part, moments = _update(name, part, gradient, state.moments, settings)
+    part, moments = _update(name, part, _held_back(gradient, part, data), state.moments, settings)
     model = _within_bounds(eqx.combine(part, rest), settings)
     return state._replace(model=model, moments=moments), value
 
@@ -415,12 +416,12 @@ def _noises(model: Model, settings: Settings) -> list[object]:
     return [model.log_noise, model.target_log_noise] if settings.learned_noise else []
 
 
-def _pulled(model: Model, pull: Float[Array, ""] | None, settings: Settings) -> Float[Array, ""]:
+def _pulled(model: Model, data: Data, settings: Settings) -> Float[Array, ""]:
     """Give what noises cost that are learned and not 1."""
-    if pull is None:
+    if data.noise_pull is None or not settings.learned_noise:
         return jnp.zeros(())
     noises = jnp.concatenate([model.log_noise, model.target_log_noise])
-    return 0.5 * pull * (noises**2).sum() if settings.learned_noise else jnp.zeros(())
+    return 0.5 * data.noise_pull * (noises**2).sum()
 
 
 def _marked(model: Model, parts: Callable[[Model], list[object]]) -> Model:
@@ -448,6 +449,21 @@ def _update(
     with jax.numpy_dtype_promotion("standard"):
         updates, moment = _optimiser(name, settings).update(gradient, moments[name], trained)
     return eqx.apply_updates(trained, updates), {**moments, name: moment}
+
+
+def _held_back(gradient: Model, trained: Model, data: Data) -> Model:
+    """Add what draws weights of networks to 0; not offsets, noises, and what a shortcut has."""
+    decay = data.decay
+    if decay is None:
+        return gradient
+
+    def drawn(path: tuple[Any, ...], slope: Array, weight: Array) -> Array:
+        names = [getattr(key, "name", "") for key in path]
+        if names[-1] != "weight" or "shortcut" in names or "shortcuts" in names:
+            return slope
+        return slope + decay * weight
+
+    return jax.tree_util.tree_map_with_path(drawn, gradient, trained)
 
 
 def _optimiser(name: str, settings: Settings) -> optax.GradientTransformation:

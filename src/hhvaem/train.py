@@ -166,6 +166,8 @@ def untrained(
     settings: Settings,
     *,
     hidden: int = 256,
+    depth: int = 1,
+    shortcut: bool = False,
     reparameterised: bool = True,
     keys: Key[Array, " models"],
 ) -> State:
@@ -177,7 +179,13 @@ def untrained(
     def one(columns: tuple[Marginals, Direct | None], key: PRNGKeyArray) -> State:
         model_key, key = jax.random.split(key)
         model = Model.init(
-            *columns, layers, hidden=hidden, reparameterised=reparameterised, key=model_key
+            *columns,
+            layers,
+            hidden=hidden,
+            depth=depth,
+            shortcut=shortcut,
+            reparameterised=reparameterised,
+            key=model_key,
         )
         return init(model, settings, key=key)
 

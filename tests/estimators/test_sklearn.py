@@ -37,8 +37,8 @@ from two_factors import (
 
 from hhvaem import Classifier, Column, Imputer, InputError, Regressor, Schema, TableWarning
 from hhvaem.estimators import base, targets
-from hhvaem.fitting import Part
 from hhvaem.inference import infer_schema
+from hhvaem.preparing import Part
 from hhvaem.table import encode
 
 # Their tables need programs of their own.

@@ -21,9 +21,10 @@ from hhvaem.containers import like, listed, shown
 from hhvaem.errors import InputError, TableWarning
 from hhvaem.estimators.tables import known_table, remember_columns
 from hhvaem.estimators.targets import Targets, copies
-from hhvaem.fitting import Fitted, Part
+from hhvaem.fitting import Fitted
 from hhvaem.inference import infer_schema
 from hhvaem.posterior import POSTERIORS, How, Posterior
+from hhvaem.preparing import Part
 from hhvaem.presets import MARGINALS, PRESETS, Marginal, Plan
 from hhvaem.progress import training_bar
 from hhvaem.schema import Schema
@@ -174,7 +175,7 @@ class Estimator(BaseEstimator):
             _warn_of_copies(copies(Part(schema.modelled, values, mask), goal))
         fitted = None
         if schema.modelled or goal is not None:
-            with self._on_device(), self._bar(plan) as report:
+            with self._on_device(), self._bar(plan, len(values)) as report:
                 fitted = fitting.fit(
                     Part(schema.modelled, values, mask),
                     None if goal is None else goal.part,
@@ -329,11 +330,11 @@ class Estimator(BaseEstimator):
             yield
 
     @contextlib.contextmanager
-    def _bar(self, plan: Plan) -> Iterator[Any]:
+    def _bar(self, plan: Plan, rows: int) -> Iterator[Any]:
         if not self.verbose:
             yield None
             return
-        with training_bar(plan.settings.steps) as report:
+        with training_bar(plan.settings.steps * (2 if plan.chooses(rows) else 1)) as report:
             yield report
 
 

@@ -23,10 +23,10 @@ from hhvaem.estimators.base import (
     with_parameters,
 )
 from hhvaem.estimators.tables import new_table
-from hhvaem.fitting import Part
 from hhvaem.hiding import Mechanism
 from hhvaem.inference import infer_schema
 from hhvaem.posterior import Posterior
+from hhvaem.preparing import Part
 from hhvaem.schema import LEVELLED
 from hhvaem.shifting import checked_shifts, shifted
 from hhvaem.table import Encoded, encode, fill, holes, without_columns
@@ -288,12 +288,13 @@ class Imputer(TransformerMixin, Estimator):
         plan, seed = self._plan(), seed_of(self.random_state)
         table = new_table(self, X)
         schema = infer_schema(table, self.kinds)
-        ways = Ways(plan, self.max_seconds, lambda: self._bar(plan))
+        encoded = encode(table, schema)
+        ways = Ways(plan, self.max_seconds, lambda: self._bar(plan, len(encoded.values)))
         with self._on_device():
             return Evaluation(
                 assess(
                     schema,
-                    *encode(table, schema),
+                    *encoded,
                     ways,
                     how=how,
                     share=share,

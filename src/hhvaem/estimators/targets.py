@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from hhvaem.containers import columns_of, shown
 from hhvaem.errors import InputError
 from hhvaem.estimators.tables import is_frame
-from hhvaem.fitting import Part
+from hhvaem.preparing import Part
 from hhvaem.schema import LEVELLED, Column
 
 

@@ -1,0 +1,149 @@
+"""How long our default takes beside missForest, and what a shorter time costs in quality.
+
+    HHVAEM_DATA=folder python benchmarks/peer_seconds.py            # all that the file lacks
+    HHVAEM_DATA=folder python benchmarks/peer_seconds.py --write    # the blocks of the page
+
+Each pair of fits is one after the other on the same machine, on tables with 30 % of their cells
+hidden by chance; filling and 20 draws are part of the seconds. Tables of `BUDGETED` are also fitted
+with `max_seconds`. Tables are whole here, however many rows they have. Writes
+results/peer_seconds.json record by record, and goes on where it was. Run it alone.
+"""
+
+import json
+import sys
+import time
+from typing import Any
+
+import numpy as np
+from documents import write_block
+from peer_environments import OURS, ROOT, RUNNERS
+from peer_page import PAGE, lines
+from peer_scores import Task, scored, task_of
+from peer_tables import read
+
+from hhvaem import fitting
+from hhvaem.baselines import Task as Given
+from hhvaem.baselines import missforest
+from hhvaem.paper.records import versions, write_json
+from hhvaem.preparing import Part
+from hhvaem.presets import PRESETS
+
+sys.path.append(str(RUNNERS))
+
+RESULTS = ROOT / "results" / "peer_seconds.json"
+FIGURE = ROOT / "docs" / "figures" / "peer-seconds.png"
+TABLES = ("boston", "breast_cancer", "gbsg2", "concrete", "anes96", "fair", "avocado", "bank")
+BUDGETED, BUDGETS = ("boston", "concrete"), (20.0, 40.0, 80.0, 160.0)
+FOREST, DRAWS = "missforest", 20
+
+
+def by_ours(task: Task, max_seconds: float | None) -> tuple[np.ndarray, np.ndarray]:
+    from ours import filled_by
+
+    columns = task.table.schema.columns
+    fitted = fitting.fit(
+        Part(columns, task.train, ~np.isnan(task.train)),
+        None,
+        PRESETS["default"],
+        max_seconds=max_seconds,
+    )
+    shown = (task.train, task.train)
+    return filled_by(fitted, columns, shown, task.truth, task.hidden, DRAWS)[:2]
+
+
+def by_forest(task: Task) -> np.ndarray:
+    known = ~np.isnan(task.train)
+    columns = task.table.schema.columns
+    return missforest(Given(columns, task.train, known, task.train, known, 1, 0)).point
+
+
+def record_of(task: Task, name: str, max_seconds: float | None) -> dict[str, Any]:
+    """Fit and fill once, and say how long that took and how good it is."""
+    started = time.perf_counter()
+    draws = None
+    if name == OURS:
+        point, draws = by_ours(task, max_seconds)
+    else:
+        point = by_forest(task)
+    seconds = time.perf_counter() - started
+    found = scored(task, point, draws)
+    return {
+        "table": task.table.name,
+        "rows": len(task.train),
+        "columns": task.train.shape[1],
+        "imputer": name,
+        "max_seconds": max_seconds,
+        "seconds": round(seconds, 1),
+        "score": found["score"],
+        "crps": found["crps"],
+    }
+
+
+def pair_block(records: list[dict[str, Any]]) -> str:
+    """Lay out both times of each table, and their ratio."""
+    rows = []
+    for table in TABLES:
+        of = {r["imputer"]: r for r in records if r["table"] == table and r["max_seconds"] is None}
+        if set(of) != {OURS, FOREST}:
+            continue
+        ours, forest = of[OURS], of[FOREST]
+        rows.append(
+            [
+                f"{table}, {ours['rows']:,} x {ours['columns']}",
+                f"{ours['seconds']:,.0f}",
+                f"{forest['seconds']:,.0f}",
+                f"{ours['seconds'] / forest['seconds']:.1f}",
+            ]
+        )
+    return lines(["table", f"{OURS}, s", f"{FOREST}, s", "ratio"], rows)
+
+
+def draw_budgets(records: list[dict[str, Any]]) -> Any:
+    """Draw point scores and CRPS against seconds."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    for axis, score, title in zip(axes, ("score", "crps"), ("point score", "CRPS"), strict=True):
+        for i, table in enumerate(BUDGETED):
+            own = [r for r in records if r["table"] == table and r["imputer"] == OURS]
+            own.sort(key=lambda r: r["seconds"])
+            seconds = [r["seconds"] for r in own]
+            axis.plot(seconds, [r[score] for r in own], "o-", color=f"C{i}", label=f"{table}, ours")
+            for r in records:
+                if r["table"] == table and r["imputer"] == FOREST and r[score] is not None:
+                    label = f"{table}, missForest"
+                    axis.plot(r["seconds"], r[score], "x", color=f"C{i}", label=label)
+        axis.set(xscale="log", xlabel="seconds on two cores", ylabel=title)
+        axis.grid(alpha=0.3)
+        axis.legend()
+    return figure
+
+
+def write(records: list[dict[str, Any]]) -> None:
+    """Write the block of the page, and the figure."""
+    write_block(PAGE, "seconds", pair_block(records))
+    draw_budgets(records).savefig(FIGURE, dpi=100)
+
+
+def main() -> None:
+    """Measure what is not there yet."""
+    records = json.loads(RESULTS.read_text())["records"] if RESULTS.exists() else []
+    if "--write" in sys.argv:
+        write(records)
+        return
+    there = {(r["table"], r["imputer"], r["max_seconds"]) for r in records}
+    jobs: list[tuple[str, str, float | None]] = []
+    for table in TABLES:
+        jobs += [(table, FOREST, None), (table, OURS, None)]
+        jobs += [(table, OURS, budget) for budget in BUDGETS if table in BUDGETED]
+    for table, name, budget in jobs:
+        if (table, name, budget) in there:
+            continue
+        task = task_of(read(table, 10**9), "in-sample", 0)
+        records.append(record_of(task, name, budget))
+        print(records[-1], flush=True)
+        write_json({"versions": versions(), "records": records}, RESULTS)
+
+
+if __name__ == "__main__":
+    main()
