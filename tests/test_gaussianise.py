@@ -251,3 +251,30 @@ def test_a_count_at_its_bound_is_told_as_the_mean_of_its_stretch():
     for value in np.arange(6.0):
         mean = normal[shown == value].mean()
         assert warp.latent(np.array([value]))[0] == pytest.approx(mean, abs=0.03), value
+
+
+def test_outliers_are_not_outdone() -> None:
+    x = np.append(np.random.default_rng(0).lognormal(size=300), [2e3, 5e3])
+    warp = fit_gaussianising(x, lower=0.0)
+    least, most = warp.shown
+    assert (least, most) == (0.0, pytest.approx(1.5 * x.max() - 0.5 * x.min()))
+    far = np.linspace(-9, 9, 2001)
+    assert warp.value(far).max() == most
+    # The mean is that of what is shown, and not cut itself.
+    for location in (-2.0, 0.0, 2.5, 4.0):
+        for scale in (0.1, 1.0):
+            found = warp.mean(np.array([location]), np.array([scale]))
+            nodes = np.linspace(-9, 9, 200_001)
+            weights = np.exp(-0.5 * nodes**2)
+            expected = warp.value(location + scale * nodes) @ weights / weights.sum()
+            assert found[0] == pytest.approx(expected, rel=2e-3)
+    # A value beyond is seen where it is.
+    assert warp.latent(np.array([3 * x.max()]))[0] > warp.latent(np.array([most]))[0]
+
+
+def test_bounds_of_a_column_are_bounds_of_what_is_shown() -> None:
+    x = np.random.default_rng(0).uniform(0.4, 1.0, 200)
+    assert fit_gaussianising(x, lower=0.3, upper=1.0).shown == (0.3, 1.0)
+    whole = fit_gaussianising(np.arange(10.0), step=1.0)
+    assert whole.shown == (-4.0, 14.0)
+    assert set(np.unique(whole.value(np.linspace(-9, 9, 500)))) <= set(np.arange(-4.0, 15.0))

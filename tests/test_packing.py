@@ -225,6 +225,7 @@ def test_names_and_places_in_files_stay() -> None:
     description, arrays = pack_encoding(SMALL)
     table = {
         "class": "gaussianising", "unit": 4.0, "lower": "-inf", "upper": "inf", "only_atoms": True,
+        "least": "-inf", "most": "inf",
     }  # fmt: skip
     log = {"class": "log", "shift": 1.0, "scale": 0.7}
     count = {

@@ -17,12 +17,16 @@ OUTERMOST, RISE = 8.2, 1e-9
 LARGEST = np.finfo(np.float64).max
 # Knots beyond so many times the largest value are left out.
 FARTHEST = 1e6
+# No value is shown that is farther beyond the observed ones than this share of their range.
+BEYOND = 0.5
 
 
 class Gaussianising(Warp):
     """A monotone table from values to latent numbers; a value with two knots is an atom.
 
-    Knots are in units of `unit`, a power of two, so that numbers of any size have a slope.
+    Knots are in units of `unit`, a power of two, so that numbers of any size have a slope. What
+    would be below `least` or above `most` shows as these: a few outliers make tails that run to
+    numbers which nobody has seen, and one of them would spoil a mean.
     """
 
     knots: Array
@@ -31,10 +35,16 @@ class Gaussianising(Warp):
     lower: float
     upper: float
     only_atoms: bool = eqx.field(static=True)
+    least: float = -np.inf
+    most: float = np.inf
 
     @property
     def support(self) -> tuple[float, float]:
         return self.lower, self.upper
+
+    @property
+    def shown(self) -> tuple[float, float]:
+        return max(self.lower, self.least), min(self.upper, self.most)
 
     @property
     def farthest(self) -> float:
@@ -80,19 +90,31 @@ class Gaussianising(Warp):
             return super().mean(location, scale)
         # Piece by piece, x is linear in w, and the moments of a cut normal are known.
         _, slope = self._segment(self.scores, (self.scores[1:] + self.scores[:-1]) / 2)
-        start, ends = self.knots[:-1] - self.scores[:-1] / slope, self.scores[1:-1]
+        start = self.knots[:-1] - self.scores[:-1] / slope
+        outermost = self._scores_of(np.array([self.least, self.most]))
+        ends = np.clip(np.concatenate([[-EDGE], self.scores[1:-1], [EDGE]]), *outermost)
         cuts = (ends - location[..., None]) / scale[..., None]
-        padding = [(0, 0)] * (cuts.ndim - 1) + [(1, 1)]
-        mass = np.diff(np.pad(ndtr(cuts), padding, constant_values=(0.0, 1.0)))
-        density = np.pad(np.exp(-0.5 * cuts**2) / np.sqrt(2 * np.pi), padding)
+        below = ndtr(cuts)
+        density = np.exp(-0.5 * cuts**2) / np.sqrt(2 * np.pi)
+        mass = np.diff(below)
         moment = location[..., None] * mass - scale[..., None] * np.diff(density)
-        return self._legal((start * mass + moment / slope).sum(-1))
+        inside = (start * mass + moment / slope).sum(-1)
+        # Nothing is beyond where the map has no end.
+        at = np.where(np.abs(outermost) < EDGE, [self.least, self.most], 0.0) / self.unit
+        return self._legal(inside + at[0] * below[..., 0] + at[1] * (1 - below[..., -1]))
+
+    def _scores_of(self, x: Array) -> Array:
+        """Give the latent numbers of values that are no atoms; `EDGE` of those that are none."""
+        left, slope = self._segment(self.knots, np.where(np.isfinite(x), x / self.unit, 0.0))
+        with np.errstate(invalid="ignore", over="ignore"):
+            w = self.scores[left] + (x / self.unit - self.knots[left]) * slope
+        return np.clip(np.where(np.isnan(w), np.sign(x) * EDGE, w), -EDGE, EDGE)
 
     def _legal(self, x: Array) -> Array:
         """Take numbers in units back to the column's own, and to the nearest that is legal."""
         with np.errstate(over="ignore"):
             x = np.clip(x * self.unit, -LARGEST, LARGEST)
-        return np.clip(x, self.lower, self.upper)
+        return np.clip(x, *self.shown)
 
     def _segment(self, axis: Array, at: Array) -> tuple[np.ndarray, Array]:
         """Give the left knot of the segment that holds each point, and the slope dw/dx there."""
@@ -139,7 +161,11 @@ def fit_gaussianising(
     unit = 2.0 ** min(int(np.frexp(np.max(np.abs(x)))[1]), 1023)
     mixture, only_atoms = fit_mixture(x / unit, lower / unit, upper / unit, whole=step is not None)
     knots, scores = _tabulate(mixture)
-    warp = Gaussianising(knots, scores, unit, lower, upper, only_atoms)
+    ends = np.array([x.min(), x.max()]) / unit
+    ends = ends + BEYOND * np.ptp(ends) * np.array([-1.0, 1.0])
+    with np.errstate(over="ignore"):
+        least, most = np.clip(ends * unit, -LARGEST, LARGEST).tolist()
+    warp = Gaussianising(knots, scores, unit, lower, upper, only_atoms, least, most)
     return warp if step is None else Rounded(warp, step, lower, upper, central=True)
 
 

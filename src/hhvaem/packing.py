@@ -31,7 +31,7 @@ _CLASS = "class"  # of Python's own words, so no field has this name
 _INFINITE = {"inf": math.inf, "-inf": -math.inf}  # which JSON has no numbers for
 _WORDS = {float: "a finite number, 'inf' or '-inf'", bool: "true or false", int: "a whole number"}
 # By the names of fields, whatever the warp: which numbers may be infinite, and which are above 0.
-_BOUNDS = frozenset({"lower", "upper"})
+_BOUNDS = frozenset({"lower", "upper", "least", "most"})
 _POSITIVE = frozenset({"scale", "step", "unit"})
 _MOST = 2**31 - 1  # the greatest index of the device
 
@@ -211,6 +211,8 @@ def _problem(part: Likelihood | Warp) -> str | None:
         lower, upper = part.support
         if not lower < upper:
             return "has bounds with nothing between them"
+        if isinstance(part, Gaussianising) and not part.least <= part.most:
+            return "has a 'least' above its 'most'"
         with np.errstate(over="ignore"):
             atoms = part.atoms
         if atoms is not None and not (atoms.size and np.isfinite(atoms).all()):

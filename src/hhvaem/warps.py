@@ -55,6 +55,11 @@ class Warp(eqx.Module):
         return -np.inf, np.inf
 
     @property
+    def shown(self) -> tuple[float, float]:
+        """The least and the greatest value that a latent number shows as."""
+        return self.support
+
+    @property
     def farthest(self) -> float:
         """How far out on the latent line a value can be seen, however large it is."""
         return EDGE
@@ -163,6 +168,11 @@ class Rounded(Warp):
         return self.lower, self.upper
 
     @property
+    def shown(self) -> tuple[float, float]:
+        least, most = self._nearest(np.array(self.smooth.shown)).tolist()
+        return least, most
+
+    @property
     def farthest(self) -> float:
         return self.smooth.farthest
 
@@ -177,8 +187,10 @@ class Rounded(Warp):
         return np.where(cell.low < cell.high, normal_between(cell.low, cell.high), cell.low)
 
     def value(self, w: Array) -> Array:
-        grid = np.rint(self.smooth.value(w) / self.step) * self.step
-        return np.clip(grid, self.lower, self.upper)
+        return self._nearest(self.smooth.value(w))
+
+    def _nearest(self, x: Array) -> Array:
+        return np.clip(np.rint(x / self.step) * self.step, self.lower, self.upper)
 
     def cell(self, x: Array) -> Cell:
         half = self.step / 2
