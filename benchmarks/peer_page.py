@@ -21,6 +21,8 @@ LESS_IS_BETTER = {
     "energy_distance": "energy distance",
 }
 ROLES = ("verdict", "development")
+# What intervals of 90 % are wanted to hold.
+WANTED = (0.85, 0.95)
 Cell = tuple[str, str]
 
 
@@ -106,44 +108,74 @@ def picked(records: Sequence[Record], **wanted: Any) -> list[Record]:
     return [r for r in records if all(r[name] == value for name, value in wanted.items())]
 
 
-def throughout(records: Sequence[Record]) -> list[str]:
-    """Give the imputers that have run on all tables and protocols on which ours has."""
+def often(records: Sequence[Record]) -> list[str]:
+    """Give the imputers that have run on at least half of the pairs on which ours has."""
     cells = {(r["table"], r["protocol"]) for r in picked(records, imputer=OURS)}
 
     def has_run(name: str) -> bool:
         own = {(r["table"], r["protocol"]) for r in picked(records, imputer=name)}
         can = {c for c in cells if c[1] != NEW_ROWS or IMPUTERS[name].new_rows}
-        return can <= own
+        return len(can & own) * 2 >= len(can)
 
     return [name for name in IMPUTERS if has_run(name)]
 
 
 def rank_block(records: Sequence[Record]) -> str:
     parts = []
-    often = throughout(records)
+    among = often(records)
     for role in ROLES:
-        for among, said in (
-            (often, "by those who have run on all of them"),
-            (list(IMPUTERS), "only where all have run"),
-        ):
-            found = {score: ranks(records, score, role, among) for score in LESS_IS_BETTER}
-            names = [name for name in IMPUTERS if any(name in each for each in found.values())]
-            names.sort(key=lambda name: found["score"][name].mean)
-            rows = []
-            for name in names:
-                row = [f"**{name}**" if name == OURS else name]
-                for each in found.values():
-                    rank = each.get(name)
-                    row.append(str(rank) if rank else "")
-                rows.append(row)
-            if rows:
-                head = ["imputer", *LESS_IS_BETTER.values()]
-                tables = ", ".join(of_role(records, role))
-                title = f"**{role.capitalize()}, {said}** ({tables})"
-                parts.append(f"{title}\n\n{lines(head, rows)}")
-            if set(often) == set(IMPUTERS):
-                break
+        found = {score: ranks(records, score, role, among) for score in LESS_IS_BETTER}
+        names = [name for name in among if any(name in each for each in found.values())]
+        names.sort(key=lambda name: found["score"][name].mean)
+        rows = []
+        for name in names:
+            row = [f"**{name}**" if name == OURS else name]
+            for each in found.values():
+                rank = each.get(name)
+                row.append(str(rank) if rank else "")
+            rows.append(row)
+        if rows:
+            head = ["imputer", *LESS_IS_BETTER.values()]
+            parts.append(f"**{role.capitalize()}**\n\n{lines(head, rows)}")
+    rare = [name for name in compared(records, "score") if name not in among]
+    if rare:
+        parts.append(f"Not ranked, as they have run on too few: {', '.join(rare)}.")
     return "\n\n".join(parts)
+
+
+def duel_block(records: Sequence[Record]) -> str:
+    """Compare ours with each other method on all that both have run, seed by seed."""
+    parts = []
+    for role in ROLES:
+        own = picked(records, role=role)
+        rows = []
+        for name in compared(own, "score"):
+            cells = [duel(own, name, score) for score in LESS_IS_BETTER] if name != OURS else []
+            if any(cells):
+                rows.append([name, *cells])
+        if rows:
+            head = ["beside", *LESS_IS_BETTER.values()]
+            parts.append(f"**{role.capitalize()}**\n\n{lines(head, rows)}")
+    return "\n\n".join(parts)
+
+
+def duel(records: Sequence[Record], name: str, score: str) -> str:
+    """Say on how many tables and protocols ours is better, and the middle of the ratios."""
+    found: dict[Cell, dict[str, dict[int, float]]] = {}
+    for r in records:
+        if r["imputer"] in (OURS, name) and r[score] is not None:
+            cell = found.setdefault((r["table"], r["protocol"]), {OURS: {}, name: {}})
+            cell[r["imputer"]][r["seed"]] = r[score]
+    ratios = []
+    for of in found.values():
+        both = sorted(set(of[OURS]) & set(of[name]))
+        if both:
+            ours, theirs = (np.mean([of[each][seed] for seed in both]) for each in (OURS, name))
+            ratios.append(ours / theirs)
+    if not ratios:
+        return ""
+    better = sum(ratio < 1 for ratio in ratios)
+    return f"better on {better} of {len(ratios)}, {np.median(ratios):.2f} of theirs"
 
 
 def score_block(records: Sequence[Record]) -> str:
@@ -236,7 +268,22 @@ def coverage_block(records: Sequence[Record]) -> str:
             text = f"{np.mean(means):.2f} ({min(means):.2f} to {max(means):.2f})" if means else ""
             row.append(text)
         rows.append(row)
-    return lines(["protocol", *names], rows)
+    return "\n\n".join([lines(["protocol", *names], rows), _off(records)])
+
+
+def _off(records: Sequence[Record]) -> str:
+    """Name the tables on which ours is outside of what is wanted where cells hide by chance."""
+    said = []
+    for protocol, (how, _) in HOW.items():
+        for table in sorted({r["table"] for r in picked(records, imputer=OURS)}):
+            own = picked(records, table=table, protocol=protocol, imputer=OURS)
+            found = [r["coverage90"] for r in own if r["coverage90"] is not None]
+            if how == "mcar" and found and not WANTED[0] <= np.mean(found) <= WANTED[1]:
+                said.append(f"{table}, {protocol} ({np.mean(found):.3f})")
+    wanted = f"{WANTED[0]:.0%} to {WANTED[1]:.0%}"
+    if not said:
+        return f"Where cells are hidden by chance, ours is within {wanted} on every table."
+    return f"Where cells are hidden by chance, ours is outside {wanted} on {'; '.join(said)}."
 
 
 def cost_block(records: Sequence[Record]) -> str:
@@ -318,7 +365,7 @@ def draw_ranks(records: Sequence[Record]) -> Any:
     figure, axes = plt.subplots(
         len(ROLES), len(LESS_IS_BETTER), figsize=(12, 8), layout="constrained", squeeze=False
     )
-    among = throughout(records)
+    among = often(records)
     for row, role in zip(axes, ROLES, strict=True):
         for axis, (score, title) in zip(row, LESS_IS_BETTER.items(), strict=True):
             each = ranks(records, score, role, among).items()
@@ -350,6 +397,7 @@ def write(results: Results) -> None:
     blocks = {
         "setting": setting_block(results),
         "ranks": rank_block(records),
+        "duels": duel_block(records),
         "against": against_block(records),
         "coverage": coverage_block(records),
         "costs": cost_block(records),

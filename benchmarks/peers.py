@@ -156,8 +156,13 @@ class Store:
         self._write()
 
     def _write(self) -> None:
+        # A line for each: short, and what has changed is seen.
+        parts = [
+            f'"{name}": [\n' + ",\n".join(json.dumps(one) for one in self.results[name]) + "\n]"
+            for name in ("skipped", "records")
+        ]
         with replacing(self.path) as file:
-            file.write((json.dumps(self.results, indent=1) + "\n").encode())
+            file.write(("{\n" + ",\n".join(parts) + "\n}\n").encode())
 
 
 def key_of(record: Record) -> tuple[str, str, int, str]:
@@ -264,11 +269,12 @@ def measure_at_once(store: Store, options: argparse.Namespace) -> None:
                 fitted, columns, (task.train, test), task.truth, task.hidden, options.draws
             )
             record = blank(task, OURS, protocol, seed, options.draws)
+            chosen = fitted.record.get("choice")
             record |= {
                 "version": f"hhvaem {__version__}",
                 "device": jax.devices()[0].device_kind,
                 "log_score": log_score,
-                "choice": fitted.record.get("choice"),
+                "choice": chosen and {name: chosen[name] for name in ("decay", "noise_factor")},
             }
             store.add(record | scored(task, point, drawn))
         print(table.name, protocol, len(seeds), flush=True)

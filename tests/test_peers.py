@@ -89,6 +89,45 @@ def test_who_fails_is_last_and_who_cannot_take_part_is_not_ranked(peers):
     assert peers.ranks(records, "crps", "verdict") == {}
 
 
+def test_who_has_run_on_few_tables_is_not_ranked(peers):
+    records = [record("hhvaem", 1.0, table=table) for table in "tuvw"]
+    records += [record("mean", 2.0, table=table) for table in "tu"]
+    records += [record("knn", 2.0, table="t")]
+    # Who cannot take part in a protocol is not asked for it.
+    records += [record("hhvaem", 1.0, table="t", protocol="train-test")]
+    records += [record("hyperimpute", 3.0, table=table) for table in "vw"]
+    assert peers.often(records) == ["hhvaem", "hyperimpute"]
+    said = peers.rank_block(records)
+    assert "| **hhvaem** | 1.0 ± 0.0 (2) |" in said
+    assert "Not ranked, as they have run on too few: mean, knn." in said
+
+
+def test_duels_are_by_seeds_that_both_have(peers):
+    records = [
+        record("hhvaem", 1.0),
+        record("mean", 2.0),
+        # Of a seed that one lacks.
+        record("hhvaem", 90.0, seed=1),
+        record("hhvaem", 3.0, table="u"),
+        record("mean", 2.0, table="u"),
+        record("hhvaem", 1.0, table="v"),
+        record("mean", None, table="v"),
+    ]
+    assert peers.duel(records, "mean", "score") == "better on 1 of 2, 1.00 of theirs"
+    assert peers.duel(records, "knn", "score") == ""
+
+
+def test_tables_are_kept_as_they_were_read(peers, tmp_path, monkeypatch):
+    from peer_tables import read
+
+    monkeypatch.setattr("peer_tables.ENVIRONMENTS", tmp_path)
+    first, again = read("iris", 100), read("iris", 100)
+    assert (tmp_path / "tables" / "iris-100.npz").exists()
+    assert first.schema == again.schema
+    np.testing.assert_array_equal(first.values, again.values)
+    assert (first.role, len(again.values)) == ("verdict", 100)
+
+
 def test_illegal_fills_are_found(peers):
     columns = [Column("n", "count"), Column("c", "binary", levels=("f", "m"))]
     draws = np.array([[[1.0, 0.0], [-1.0, 2.0]], [[1.5, 1.0], [np.nan, 0.5]]])
