@@ -259,6 +259,22 @@ def test_a_file_from_before_counts_were_told_by_their_stretches_tells_them_as_it
     assert completed(description)[6]["warp"]["central"] is False
 
 
+def test_a_file_from_before_values_had_a_range_shows_any() -> None:
+    description, arrays = through_json(SMALL)
+    for end in ("least", "most"):
+        del description[1]["warp"][end]
+    warp = unpack_encoding(description, arrays).laws[1].warp
+    assert (warp.least, warp.most) == (-np.inf, np.inf)
+    assert warp.shown == warp.support
+
+
+def test_a_range_with_nothing_in_it_is_refused() -> None:
+    description, arrays = through_json(SMALL)
+    description[1]["warp"] |= {"least": 2.0, "most": 1.0}
+    with pytest.raises(InputError, match="has a 'least' above its 'most'"):
+        unpack_encoding(description, arrays)
+
+
 def test_what_is_read_is_nobody_elses() -> None:
     description, arrays = through_json(SMALL)
     arrays = {name: array.copy() for name, array in arrays.items()}
@@ -420,8 +436,13 @@ hostile = st.recursive(
 def completed(description: list[Any]) -> list[Any]:
     """Add what files from before a field was there do without."""
     for law in description:
-        if law.get("warp", {}).get("class") == "rounded":
-            law["warp"].setdefault("central", False)
+        warp = law.get("warp", {})
+        if warp.get("class") == "rounded":
+            warp.setdefault("central", False)
+            warp = warp["smooth"]
+        if warp.get("class") == "gaussianising":
+            warp.setdefault("least", "-inf")
+            warp.setdefault("most", "inf")
     return description
 
 

@@ -24,6 +24,7 @@ from hhvaem.posterior import How, Tuned
 from hhvaem.predictive import Predictive, Scales
 from hhvaem.preparing import Part, Prepared, encoded_rows, gathered, prepare, untrained
 from hhvaem.presets import Plan
+from hhvaem.storage import make_snapshot_folder
 
 # Rows of one compiled call. It is the same for a single row and for a million, so that a row's
 # result is the same to the bit.
@@ -229,6 +230,8 @@ def fit_many(
     _, model_key, held_key, tune_key, weight_key, check_key = jax.random.split(key, 6)
     members, before = plan.members, 0
     chosen: Choice | None = None
+    if snapshots is not None:
+        make_snapshot_folder(snapshots)
     if plan.chooses(max(one.rows // one.times for one in ready)):
         chosen = choose(
             ready,

@@ -127,7 +127,10 @@ class Ordered(Likelihood):
     def cdf(self, parameters: Parameters, x: Values) -> Values:
         """Give the probability of a value not greater than `x`."""
         location, scale = _host(parameters)
-        return ndtr((self.ends(x)[1] - location) / scale)
+        least, most = self.warp.shown
+        # Whatever lies beyond shows as the last that is shown.
+        end = np.where(x < least, -EDGE, np.where(x >= most, EDGE, self.ends(x)[1]))
+        return ndtr((end - location) / scale)
 
     def quantile(self, parameters: Parameters, q: Values) -> Values:
         """Give the value that a share `q` of cells does not exceed."""

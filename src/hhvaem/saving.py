@@ -318,10 +318,14 @@ def _plan(fields: dict[str, Any]) -> Plan:
     _demand(how.superchains == 0, "its chains start together.")
     layers = tuple(check_count("layers", size, 1) for size in fields["layers"])
     check_count("hidden", fields["hidden"], 1)
-    plan = Plan(**{**fields, "layers": layers, "settings": settings, "how": how})
-    _demand(check_count("depth", plan.depth, 1) <= MOST_LAYERS, "its networks are too deep.")
-    _demand(isinstance(plan.shortcut, bool), "it has neither shortcuts nor none.")
-    return dataclasses.replace(plan, decays=tuple(map(float, plan.decays)))
+    # Those fields are not in files from before networks could have more than one hidden layer.
+    depth, shortcut = check_count("depth", fields.get("depth", 1), 1), fields.get("shortcut", False)
+    _demand(depth <= MOST_LAYERS, "its networks are too deep.")
+    _demand(isinstance(shortcut, bool), "it has neither shortcuts nor none.")
+    decays = tuple(fields.get("decays", ()))
+    _demand(all(type(decay) is float for decay in decays), "its decays are no numbers.")
+    made = {"layers": layers, "settings": settings, "how": how, "decays": decays}
+    return Plan(**{**fields, **made})
 
 
 def _blank(

@@ -239,6 +239,23 @@ class Snapshots:
                 )
 
 
+def make_snapshot_folder(folder: Path) -> None:
+    """Make a folder in which snapshots can be written, if it is not there.
+
+    Raises
+    ------
+    InputError
+        Where nothing can be written there.
+    """
+    with _told(folder, "a folder for snapshots"):
+        if folder.is_file():
+            raise InputError(f"{folder} is a file; snapshots need a folder, choose an empty one.")
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+        sweep(folder)
+
+
 def open_snapshots(folder: str | os.PathLike[str], identity: dict[str, Json]) -> Snapshots:
     """Make a folder for the snapshots of a training, or open the one that it has.
 
@@ -248,13 +265,7 @@ def open_snapshots(folder: str | os.PathLike[str], identity: dict[str, Json]) ->
         Where nothing can be written there, or the snapshot is damaged or of another identity.
     """
     snapshots = Snapshots(Path(folder), json.loads(json.dumps(identity)))
-    with _told(snapshots.folder, "a folder for snapshots"):
-        if snapshots.folder.is_file():
-            raise InputError(f"{folder} is a file; snapshots need a folder, choose an empty one.")
-        snapshots.folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=snapshots.folder):
-            pass
-        sweep(snapshots.folder)
+    make_snapshot_folder(snapshots.folder)
     if snapshots.path.exists():
         snapshots._check(read_arrays(snapshots.path, instead=_EMPTY)[1])
     return snapshots
