@@ -133,6 +133,14 @@ def test_nothing_is_chosen_for_tables_with_many_rows() -> None:
     assert list(default.decays) == sorted(default.decays, reverse=True)
 
 
+def test_nothing_is_chosen_from_few_cells_or_in_little_time() -> None:
+    few, enough = prepare(curved(20), None, plan()), prepare(curved(60), None, plan())
+    assert choosing.can_choose([enough], plan(), None)
+    assert not choosing.can_choose([enough, few], plan(), None)
+    assert not choosing.can_choose([enough], plan(), max_seconds=10.0)
+    assert not choosing.can_choose([enough], plan(decays=(1e-3,)), None)
+
+
 @pytest.mark.slow
 def test_noise_is_held_back_and_curves_are_not() -> None:
     both = [prepare(table, None, plan()) for table in (noise(60), curved(60))]

@@ -278,3 +278,7 @@ def test_bounds_of_a_column_are_bounds_of_what_is_shown() -> None:
     whole = fit_gaussianising(np.arange(10.0), step=1.0)
     assert whole.shown == (-4.0, 14.0)
     assert set(np.unique(whole.value(np.linspace(-9, 9, 500)))) <= set(np.arange(-4.0, 15.0))
+
+
+def test_a_single_value_sets_no_range() -> None:
+    assert fit_gaussianising(np.full(3, 3.0)).shown == (-np.inf, np.inf)

@@ -126,6 +126,14 @@ def test_ranks_bracket_quantiles(name: str, noise: list[float], seed: int, q: li
         assert (up_to >= each - 1e-9).all()
 
 
+def test_values_beyond_what_is_shown_are_beyond_all() -> None:
+    law = mixture(LAWS["gaussianised 1"], NOISES["some"])
+    least, most = LAWS["gaussianised 1"].warp.shown
+    for value, rank in ((least - 1.0, 0.0), (most + 1.0, 1.0)):
+        low, high = law.ranks(0, ROWS, np.full(ROWS.size, value))
+        assert low.tolist() == high.tolist() == [rank] * ROWS.size
+
+
 @pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES)
 def test_shares_of_ordered_levels(noise: tuple[float, ...]) -> None:
     law = mixture(LAWS["ordinal"], noise)

@@ -8,7 +8,6 @@ given the cells beside them, with its learned noises as they are or somewhat lar
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray
 
 from hhvaem import posterior, train
@@ -27,8 +27,13 @@ from hhvaem.preparing import Prepared, gathered, untrained
 from hhvaem.presets import Plan
 from hhvaem.steps import Data
 
-# Share of the observed cells that models are not shown, and rows of a table that are scored.
-SHARE, ROWS = 0.15, 512
+# Share of the observed cells that models are not shown, rows of a table that are scored, and how
+# many of them at once.
+SHARE, ROWS, AT_ONCE = 0.15, 512, 128
+# How their latents are drawn, whatever is wanted of the fitted model.
+HOW = How("hmc", chains=20, kept=5, transitions=10, leapfrog=5)
+# With fewer observed cells, or less time, nothing can be told apart.
+FEWEST_CELLS, LEAST_SECONDS = 100, 60.0
 # What learned noises are multiplied by, at choice.
 FACTORS = (1.0, 1.2, 1.45)
 # Each law is taken with so much of the column's own in it: what surprises a model altogether costs
@@ -42,6 +47,16 @@ class Choice(NamedTuple):
     decay: Float[np.ndarray, " tables"]
     factor: Float[np.ndarray, " tables"]
     scores: Float[np.ndarray, "tables decays factors"]
+
+
+def can_choose(ready: Sequence[Prepared], plan: Plan, max_seconds: float | None) -> bool:
+    """Say whether there is something to choose among, and enough cells and time for it."""
+    fewest = min(np.asarray(one.row.mask)[: one.rows].sum() // one.times for one in ready)
+    return (
+        plan.chooses(max(one.rows // one.times for one in ready))
+        and bool(fewest >= FEWEST_CELLS)
+        and (max_seconds is None or max_seconds >= LEAST_SECONDS)
+    )
 
 
 def choose(
@@ -97,9 +112,10 @@ def choose(
         progress=progress,
     )
     tuned = posterior.tune(states.model, data, jax.random.split(tune_key, len(each)))
-    how = replace(plan.how, posterior="hmc")
     keys = jax.random.split(score_key, ROWS)
-    scores = np.asarray(_scores(states.model, tuned, data, held, keys, how), np.float64)
+    scores = np.asarray(_scores(states.model, tuned, data, held, keys, HOW), np.float64)
+    # A model that says nothing is not chosen.
+    scores = np.nan_to_num(scores, nan=-np.inf, neginf=-np.inf)
     scores = scores.reshape(len(ready), len(decays), len(FACTORS))
     best = scores.reshape(len(ready), -1).argmax(1)
     decay, factor = np.unravel_index(best, scores.shape[1:])
@@ -147,8 +163,10 @@ def _scores(
     def one(model: Model, tuned: Tuned, data: Data, held: Held) -> Float[Array, " factors"]:
         chosen = jax.random.randint(jax.random.key(0), (ROWS,), 0, data.rows)
         rows, hidden = jax.tree.map(lambda leaf: leaf[chosen], (data.table, held))
-        cells, targets = jax.vmap(lambda row, key: _log_probs(model, tuned, row, key, how))(
-            rows, keys
+        cells, targets = lax.map(
+            lambda each: _log_probs(model, tuned, each[0], each[1], how),
+            (rows, keys),
+            batch_size=AT_ONCE,
         )
         by_cells, by_targets = (
             jax.vmap(_mean, (1, None))(*part)

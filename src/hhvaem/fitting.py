@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from hhvaem import posterior, train
-from hhvaem.choosing import Choice, choose, louder
+from hhvaem.choosing import Choice, can_choose, choose, louder
 from hhvaem.encoding import Cells, Encoding, TableMask, TableValues
 from hhvaem.held_out import held_out_score, hold_out, own_score
 from hhvaem.model import Model, Row
@@ -23,7 +23,7 @@ from hhvaem.objectives import Sampler
 from hhvaem.posterior import How, Tuned
 from hhvaem.predictive import Predictive, Scales
 from hhvaem.preparing import Part, Prepared, encoded_rows, gathered, prepare, untrained
-from hhvaem.presets import Plan
+from hhvaem.presets import MANY_ROWS, Plan
 from hhvaem.storage import make_snapshot_folder
 
 # Rows of one compiled call. It is the same for a single row and for a million, so that a row's
@@ -232,12 +232,12 @@ def fit_many(
     chosen: Choice | None = None
     if snapshots is not None:
         make_snapshot_folder(snapshots)
-    if plan.chooses(max(one.rows // one.times for one in ready)):
+    if can_choose(ready, plan, max_seconds):
         chosen = choose(
             ready,
             plan,
             key=jax.random.fold_in(key, 1),
-            # As many steps as the rest, of about as many models.
+            # As many steps as the rest, and by default of as many models.
             max_seconds=None if max_seconds is None else max_seconds / 2,
             snapshots=None if snapshots is None else snapshots / "choice",
             progress=progress,
@@ -254,8 +254,10 @@ def fit_many(
         ]
     decay = None
     if plan.decays:
-        # Of a table with many rows little can be learned by heart.
-        each_decay = np.full(len(ready), plan.decays[-1]) if chosen is None else chosen.decay
+        # Of a table with many rows little can be learned by heart; else one in the middle.
+        many = max(one.rows // one.times for one in ready) >= MANY_ROWS
+        usual = plan.decays[-1] if many else plan.decays[len(plan.decays) // 2]
+        each_decay = np.full(len(ready), usual) if chosen is None else chosen.decay
         decay = np.repeat(each_decay, members)
     columns = len(ready[0].encoding.laws)
     data = gathered(each, plan, decay=decay, weights=weights)

@@ -162,9 +162,12 @@ def fit_gaussianising(
     mixture, only_atoms = fit_mixture(x / unit, lower / unit, upper / unit, whole=step is not None)
     knots, scores = _tabulate(mixture)
     ends = np.array([x.min(), x.max()]) / unit
-    ends = ends + BEYOND * np.ptp(ends) * np.array([-1.0, 1.0])
-    with np.errstate(over="ignore"):
-        least, most = np.clip(ends * unit, -LARGEST, LARGEST).tolist()
+    least, most = -np.inf, np.inf
+    # A single value says nothing of how far others are.
+    if np.ptp(ends) > 0:
+        ends = ends + BEYOND * np.ptp(ends) * np.array([-1.0, 1.0])
+        with np.errstate(over="ignore"):
+            least, most = np.clip(ends * unit, -LARGEST, LARGEST).tolist()
     warp = Gaussianising(knots, scores, unit, lower, upper, only_atoms, least, most)
     return warp if step is None else Rounded(warp, step, lower, upper, central=True)
 

@@ -127,10 +127,7 @@ class Ordered(Likelihood):
     def cdf(self, parameters: Parameters, x: Values) -> Values:
         """Give the probability of a value not greater than `x`."""
         location, scale = _host(parameters)
-        least, most = self.warp.shown
-        # Whatever lies beyond shows as the last that is shown.
-        end = np.where(x < least, -EDGE, np.where(x >= most, EDGE, self.ends(x)[1]))
-        return ndtr((end - location) / scale)
+        return ndtr((self.ends(x)[1] - location) / scale)
 
     def quantile(self, parameters: Parameters, q: Values) -> Values:
         """Give the value that a share `q` of cells does not exceed."""
@@ -160,11 +157,15 @@ class Ordered(Likelihood):
         )
 
     def ends(self, x: Values) -> tuple[Values, Values]:
-        """Give the ends of the cells of values, undoing the shortcut for narrow ones."""
+        """Give the ends of what shows as values, undoing the shortcut for narrow cells."""
         cell = self.warp.cell(x)
         narrow = self.warp.discrete & (cell.low == cell.high)
         half = np.where(narrow, np.exp(cell.log_measure) / 2, 0.0)
-        return cell.low - half, cell.high + half
+        # Whatever lies beyond the last value that is shown shows as that one.
+        least, most = self.warp.shown
+        low = np.where(x <= least, -EDGE, np.where(x > most, EDGE, cell.low - half))
+        high = np.where(x >= most, EDGE, np.where(x < least, -EDGE, cell.high + half))
+        return low, high
 
 
 class Binary(Likelihood):

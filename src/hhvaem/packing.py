@@ -211,8 +211,10 @@ def _problem(part: Likelihood | Warp) -> str | None:
         lower, upper = part.support
         if not lower < upper:
             return "has bounds with nothing between them"
-        if isinstance(part, Gaussianising) and not part.least <= part.most:
-            return "has a 'least' above its 'most'"
+        if isinstance(part, Gaussianising):
+            least, most = part.shown
+            if not least <= most or least == math.inf or most == -math.inf:
+                return "shows no value"
         with np.errstate(over="ignore"):
             atoms = part.atoms
         if atoms is not None and not (atoms.size and np.isfinite(atoms).all()):

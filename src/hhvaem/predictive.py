@@ -148,10 +148,7 @@ class Predictive:
         law = self._law(column)
         atoms = law.warp.atoms
         if atoms is None:
-            lower, upper = law.warp.shown
             low, high = law.ends(values)
-            # Whatever lies beyond shows as the last that is shown.
-            low, high = np.where(values <= lower, -EDGE, low), np.where(values >= upper, EDGE, high)
         else:
             edges = edges_of(law.warp)
             low = edges[np.searchsorted(atoms, values, side="left")]

@@ -8,7 +8,7 @@ from hhvaem.steps import Settings
 
 Marginal = Literal["gaussianised", "vae"]
 MARGINALS: tuple[Marginal, ...] = get_args(Marginal)
-# Tables of more rows are not learned by heart, whatever the decay.
+# From so many rows on, tables are not learned by heart, whatever the decay.
 MANY_ROWS = 10_000
 
 
@@ -40,7 +40,8 @@ class Plan:
         degrees of freedom of a regression, as it is not linear.
     decays
         How strongly weights of the networks are drawn to 0, from much to little: one of these, as
-        held-out cells say (`hhvaem.choosing`). None of them where decays are not chosen.
+        held-out cells say (`hhvaem.choosing`). A single one is taken as it is; none, and nothing is
+        drawn.
     """
 
     layers: tuple[int, ...]

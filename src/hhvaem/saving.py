@@ -6,6 +6,7 @@ before anything is allocated or compiled for it, so that what `load` gives works
 
 import dataclasses
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
@@ -48,7 +49,9 @@ ESTIMATORS: dict[str, type[Estimator]] = {
 Arrays = dict[str, np.ndarray]
 
 # Of a row: more could not be held at transform.
-MOST_DRAWS, MOST_STEPS, MOST_LAYERS = 2**20, 2**16, 64
+MOST_DRAWS, MOST_STEPS = 2**20, 2**16
+# Hidden layers beyond this are nobody's.
+MOST_LAYERS = 64
 # How columns of each kind may be stored, and of which type their levels then are.
 _STORED: dict[Kind, tuple[Storage, ...]] = {
     "real": ("integer", "float"),
@@ -323,7 +326,8 @@ def _plan(fields: dict[str, Any]) -> Plan:
     _demand(depth <= MOST_LAYERS, "its networks are too deep.")
     _demand(isinstance(shortcut, bool), "it has neither shortcuts nor none.")
     decays = tuple(fields.get("decays", ()))
-    _demand(all(type(decay) is float for decay in decays), "its decays are no numbers.")
+    numbers = all(type(decay) is float and 0 <= decay < math.inf for decay in decays)
+    _demand(numbers, "its decays are no numbers from 0.")
     made = {"layers": layers, "settings": settings, "how": how, "decays": decays}
     return Plan(**{**fields, **made})
 

@@ -107,7 +107,10 @@ def fit(
 ) -> None:
     """Fit a model to a table: to fill holes, or with --target to predict columns."""
     # Before the work, which would be lost.
-    kept = {} if snapshots is None else {"the snapshot": snapshots / "snapshot.safetensors"}
+    kept = {}
+    if snapshots is not None:
+        names = {"the snapshot": snapshots, "a snapshot of it": snapshots / "choice"}
+        kept = {what: folder / "snapshot.safetensors" for what, folder in names.items()}
     check_apart(out, {"the table": table, **kept})
     _check_suffix(out)
     check_place(out)
@@ -241,7 +244,7 @@ def _kept(snapshots: Path | None) -> str:
     """Say what is left of a fit that was interrupted."""
     if snapshots is None:
         return "nothing is kept; with --snapshots FOLDER an interrupted fit goes on where it was."
-    if not any(snapshots.glob("*.safetensors")):
+    if not any(snapshots.rglob("*.safetensors")):
         return "there was nothing to keep yet; the same command starts again."
     return f"what was trained is in {snapshots}; the same command goes on from there."
 

@@ -66,7 +66,8 @@ PARAMETERS = """Parameters
         How many models to train. With more than one, draws also show what the table leaves open
         about the model; fewer train faster.
     max_steps, max_seconds
-        When training ends at the latest. With `max_seconds` how far it comes depends on the
+        When training ends at the latest; where it has two parts, as by default with fewer than
+        10,000 rows, each has so many steps. With `max_seconds` how far it comes depends on the
         machine, and the same seed need not give the same model.
     batch_size
         Rows of a training step.
