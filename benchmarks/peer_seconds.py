@@ -3,13 +3,15 @@
     HHVAEM_DATA=folder python benchmarks/peer_seconds.py            # all that the file lacks
     HHVAEM_DATA=folder python benchmarks/peer_seconds.py --write    # the blocks of the page
 
-Each pair of fits is one after the other on the same machine, on tables with 30 % of their cells
-hidden by chance; filling and 20 draws are part of the seconds. Tables of `BUDGETED` are also fitted
-with `max_seconds`. Tables are whole here, however many rows they have. Writes
-results/peer_seconds.json record by record, and goes on where it was. Run it alone.
+Each pair of fits is one after the other on the same machine, each in a process of its own, on tables
+with 30 % of their cells hidden by chance; compiling, filling and 20 draws are part of the seconds.
+Tables of `BUDGETED` are also fitted with `max_seconds`. Tables are whole here, however many rows they
+have. Writes results/peer_seconds.json record by record, and goes on where it was. Run it alone.
 """
 
+import argparse
 import json
+import subprocess
 import sys
 import time
 from typing import Any
@@ -120,27 +122,47 @@ def draw_budgets(records: list[dict[str, Any]]) -> Any:
 
 
 def write(records: list[dict[str, Any]]) -> None:
-    """Write the block of the page, and the figure."""
+    """Write the block of the page, and the figure where budgets have been tried."""
     write_block(PAGE, "seconds", pair_block(records))
-    draw_budgets(records).savefig(FIGURE, dpi=100)
+    if any(r["max_seconds"] is not None for r in records):
+        draw_budgets(records).savefig(FIGURE, dpi=100)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
+    parser.add_argument("--budgets", nargs="*", type=float, default=list(BUDGETS))
+    parser.add_argument("--write", action="store_true", help="write the page, and end")
+    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
+    return parser.parse_args()
 
 
 def main() -> None:
-    """Measure what is not there yet."""
+    """Measure what is not there yet, each in a process of its own, which compiles for itself."""
+    options = arguments()
+    if options.one:
+        table, name, budget = options.one
+        task = task_of(read(table, 10**9), "in-sample", 0)
+        print(json.dumps(record_of(task, name, json.loads(budget))))
+        return
     records = json.loads(RESULTS.read_text())["records"] if RESULTS.exists() else []
-    if "--write" in sys.argv:
+    if options.write:
         write(records)
         return
     there = {(r["table"], r["imputer"], r["max_seconds"]) for r in records}
     jobs: list[tuple[str, str, float | None]] = []
-    for table in TABLES:
+    for table in options.tables:
         jobs += [(table, FOREST, None), (table, OURS, None)]
-        jobs += [(table, OURS, budget) for budget in BUDGETS if table in BUDGETED]
-    for table, name, budget in jobs:
-        if (table, name, budget) in there:
+        jobs += [(table, OURS, budget) for budget in options.budgets if table in BUDGETED]
+    for job in jobs:
+        if job in there:
             continue
-        task = task_of(read(table, 10**9), "in-sample", 0)
-        records.append(record_of(task, name, budget))
+        table, name, budget = job
+        command = [sys.executable, __file__, "--one", table, name, json.dumps(budget)]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        records.append(json.loads(done.stdout.splitlines()[-1]))
         print(records[-1], flush=True)
         write_json({"versions": versions(), "records": records}, RESULTS)
 
