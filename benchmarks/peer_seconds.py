@@ -3,10 +3,11 @@
     HHVAEM_DATA=folder python benchmarks/peer_seconds.py            # all that the file lacks
     HHVAEM_DATA=folder python benchmarks/peer_seconds.py --write    # the blocks of the page
 
-Each pair of fits is one after the other on the same machine, each in a process of its own, on tables
-with 30 % of their cells hidden by chance; compiling, filling and 20 draws are part of the seconds.
-Tables of `BUDGETED` are also fitted with `max_seconds`. Tables are whole here, however many rows they
-have. Writes results/peer_seconds.json record by record, and goes on where it was. Run it alone.
+Each pair of fits is one after the other on the same machine, each in a process of its own, on
+tables with 30 % of their cells hidden by chance; compiling, filling and 20 draws are part of the
+seconds. Tables of `BUDGETED` are also fitted with `max_seconds`. Tables are whole here, however
+many rows they have. Writes results/peer_seconds.json record by record, and goes on where it was.
+Run it alone.
 """
 
 import argparse
