@@ -163,11 +163,15 @@ def _scores(
     def one(model: Model, tuned: Tuned, data: Data, held: Held) -> Float[Array, " factors"]:
         chosen = jax.random.randint(jax.random.key(0), (ROWS,), 0, data.rows)
         rows, hidden = jax.tree.map(lambda leaf: leaf[chosen], (data.table, held))
-        cells, targets = lax.map(
-            lambda each: _log_probs(model, tuned, each[0], each[1], how),
-            (rows, keys),
-            batch_size=AT_ONCE,
+        # By hand, as `lax.map` cannot part what has no targets into batches.
+        batches = jax.tree.map(
+            lambda leaf: leaf.reshape(ROWS // AT_ONCE, AT_ONCE, *leaf.shape[1:]), (rows, keys)
         )
+
+        def batch(some: tuple[Row, Key[Array, " rows"]]) -> tuple[Array, Array]:
+            return jax.vmap(lambda row, key: _log_probs(model, tuned, row, key, how))(*some)
+
+        cells, targets = (part.reshape(ROWS, *part.shape[2:]) for part in lax.map(batch, batches))
         by_cells, by_targets = (
             jax.vmap(_mean, (1, None))(*part)
             for part in ((cells, hidden.mask), (targets, hidden.target_mask))
