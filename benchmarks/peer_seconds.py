@@ -1,7 +1,7 @@
 """How long our default takes beside missForest, and what a shorter time costs in quality.
 
     HHVAEM_DATA=folder python benchmarks/peer_seconds.py            # all that the file lacks
-    HHVAEM_DATA=folder python benchmarks/peer_seconds.py --write    # the block `seconds` of the page
+    HHVAEM_DATA=folder python benchmarks/peer_seconds.py --write    # the page
 
 Each pair of fits is one after the other on the same machine, each in a process of its own, on
 tables with 30 % of their cells hidden by chance; compiling, filling and 20 draws are part of the
