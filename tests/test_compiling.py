@@ -1,8 +1,9 @@
 """Programs and loops: full precision, all lengths in one program, models one by one or at once."""
 
+import os
+import threading
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hhvaem.compiling import LENGTHS, Lift, many_steps, padded_length, program
+from hhvaem import compiling
+from hhvaem.compiling import (
+    LENGTHS,
+    Lift,
+    apart,
+    in_groups,
+    many_steps,
+    padded_length,
+    program,
+    side_by_side,
+    together,
+)
 
 
 class Counter(NamedTuple):
@@ -27,7 +39,7 @@ def count(states: Counter, data: jax.Array, length: jax.Array) -> tuple[Counter,
     def step(states: Counter, data: jax.Array, lift: Lift) -> tuple[Counter, jax.Array]:
         return lift(one)(states, data)
 
-    return many_steps(step, states, data, length, jnp.full((3, 5), jnp.nan))
+    return many_steps(step, states, data, length, jnp.full((len(data), 5), jnp.nan))
 
 
 @pytest.mark.parametrize("length", [0, 1, 5])
@@ -44,15 +56,51 @@ def test_many_steps_are_the_steps_one_by_one(length: int) -> None:
     assert states.name == "counter"
 
 
-def test_an_accelerator_would_do_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    states = Counter(jnp.arange(6.0).reshape(3, 2), "counter")
-    data = jnp.ones((3, 2))
-    here = count(states, data, jnp.array(4))
+def test_each_model_by_itself_is_as_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    states, data = Counter(jnp.arange(6.0).reshape(3, 2), "counter"), jnp.ones((3, 2))
+
+    def run(states: Counter, data: jax.Array) -> tuple[Counter, jax.Array]:
+        sizes.append(len(data))
+        return count(states, data, jnp.array(4))
+
+    sizes: list[int] = []
+    here = in_groups(run, states, data)
+    assert sizes == [1, 1, 1]
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    # Another function to JAX, so that it is not the program of a moment ago.
-    there = eqx.filter_jit(lambda *inputs: count.__wrapped__(*inputs))(states, data, jnp.array(4))
+    there = in_groups(run, states, data)
+    assert sizes == [1, 1, 1, 3]
     np.testing.assert_array_equal(here[0].value, there[0].value)
     np.testing.assert_array_equal(here[1], there[1])
+    assert here[0].name == "counter"
+
+
+def test_groups_are_put_together_as_they_were() -> None:
+    models = (
+        Counter(jnp.arange(6.0).reshape(3, 2), "counter"),
+        jax.random.split(jax.random.key(0), 3),
+    )
+    groups = apart(models)
+    assert [len(group[1]) for group in groups] == [1, 1, 1]
+    again = together(groups)
+    np.testing.assert_array_equal(again[0].value, models[0].value)
+    assert (again[1] == models[1]).all()
+    assert apart(groups[0]) == [groups[0]]
+
+
+def test_models_go_to_all_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two that wait for each other both come to their ends only if they run at once."""
+    monkeypatch.setattr(compiling, "cores", lambda: 2)
+    both = threading.Barrier(2, timeout=20)
+    found = side_by_side(lambda i: (i, both.wait())[0], [0, 1], compiled=True)
+    assert found == [0, 1]
+    first: list[int] = []
+    side_by_side(first.append, [0, 1, 2], compiled=False)
+    assert first[0] == 0
+    assert sorted(first) == [0, 1, 2]
+
+
+def test_cores_are_those_that_may_be_used() -> None:
+    assert 1 <= compiling.cores() <= (os.cpu_count() or 1)
 
 
 def test_products_are_of_full_precision() -> None:

@@ -143,14 +143,14 @@ def test_what_a_model_does_after_its_stop_is_its_own_affair(
 ) -> None:
     data, held = some_data()
     best, end = best_and_end(endless.scores[:, 0], SETTINGS.patience)
-    second_stage = train._second_stage
+    together = train.together
 
-    def ruined(states: train.State, *args: Any) -> Any:
-        ruin = jnp.where(states.step[0] < since, 0.0, jnp.nan)
-        states, told = second_stage(states, *args)
+    def ruined(groups: list[Any]) -> Any:
+        states, told = together(groups)
+        ruin = jnp.where(states.step[0] <= since, 0.0, jnp.nan)
         return states, told._replace(loss=told.loss.at[0].add(ruin))
 
-    monkeypatch.setattr(train, "_second_stage", ruined)
+    monkeypatch.setattr(train, "together", ruined)
     since = 100 * (end + 1)
     states, _ = train.train(start(), data, SETTINGS, held=held)
     assert_same(model(states.model, 0), model(endless.states[best].model, 0))

@@ -8,6 +8,7 @@ given the cells beside them, with its learned noises as they are or somewhat lar
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray
 
 from hhvaem import posterior, train
-from hhvaem.compiling import each_model, program
+from hhvaem.compiling import each_model, in_groups, program
 from hhvaem.held_out import Held, own_log_probs
 from hhvaem.model import Model, Row
 from hhvaem.posterior import How, Tuned
@@ -113,7 +114,8 @@ def choose(
     )
     tuned = posterior.tune(states.model, data, jax.random.split(tune_key, len(each)))
     keys = jax.random.split(score_key, ROWS)
-    scores = np.asarray(_scores(states.model, tuned, data, held, keys, HOW), np.float64)
+    run = partial(_scores, keys=keys, how=HOW)
+    scores = np.asarray(in_groups(run, states.model, tuned, data, held), np.float64)
     # A model that says nothing is not chosen.
     scores = np.nan_to_num(scores, nan=-np.inf, neginf=-np.inf)
     scores = scores.reshape(len(ready), len(decays), len(FACTORS))

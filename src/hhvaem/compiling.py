@@ -1,11 +1,14 @@
-"""How programs are compiled, and how loops over the steps of many models are written."""
+"""How programs are compiled, and how those of many models are run."""
 
-from collections.abc import Callable
-from functools import wraps
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Int
@@ -66,9 +69,6 @@ def many_steps(
 ) -> tuple[State, Told]:
     """Make `length` steps of each of several models.
 
-    An accelerator makes a step of all models at once. A processor takes one model after the
-    other: it is busy with one, and its products of matrices are slower with an axis of models.
-
     Parameters
     ----------
     step
@@ -96,22 +96,84 @@ def many_steps(
 
         return lax.fori_loop(0, length, body, (arrays, told))
 
-    if jax.default_backend() == "cpu":
-        arrays, told = lax.map(
-            lambda each: run(each[0], each[1], each[2], lambda f: f), (arrays, data, nothing)
-        )
+    if _count(arrays) == 1:
+        arrays, told = each_model(partial(run, lift=lambda f: f), arrays, data, nothing)
     else:
         arrays, told = run(arrays, data, nothing, eqx.filter_vmap)
     return eqx.combine(arrays, rest), told
 
 
 def each_model(function: Callable[..., T], *args: Any) -> T:
-    """Call a function with each of several models: on an accelerator all at once.
+    """Call a function with all of several models at once, inside a program.
 
-    All arrays of the arguments have a leading axis of models. A processor takes one after the
-    other, as in `many_steps`.
+    All arrays of the arguments have a leading axis of models. A single one is taken out of it:
+    products of matrices are slower with an axis of models, be it as short as it may.
     """
-    if jax.default_backend() != "cpu":
-        return eqx.filter_vmap(function)(*args)
     arrays, rest = eqx.partition(args, eqx.is_array)
-    return lax.map(lambda arrays: function(*eqx.combine(arrays, rest)), arrays)
+    if _count(arrays) > 1:
+        return eqx.filter_vmap(function)(*args)
+    one = jax.tree.map(lambda leaf: leaf[0], arrays)
+    found, others = eqx.partition(function(*eqx.combine(one, rest)), eqx.is_array)
+    return eqx.combine(jax.tree.map(lambda leaf: leaf[None], found), others)
+
+
+def apart(models: T) -> list[T]:
+    """Divide several models into those that one program takes at once.
+
+    On an accelerator these are all. A processor takes each by itself: a program keeps one core
+    busy, and other models go to other cores (`side_by_side`).
+    """
+    count = _count(models)
+    if count == 1 or jax.default_backend() != "cpu":
+        return [models]
+    arrays, rest = eqx.partition(models, eqx.is_array)
+    return [eqx.combine(each, rest) for each in _taken_apart(arrays, count)]
+
+
+def together(groups: Sequence[T]) -> T:
+    """Put groups of models (`apart`) along one axis again."""
+    if len(groups) == 1:
+        return groups[0]
+    parts = [eqx.partition(group, eqx.is_array) for group in groups]
+    return eqx.combine(_put_together([arrays for arrays, _ in parts]), parts[0][1])
+
+
+def side_by_side(run: Callable[..., T], *groups: Sequence[Any], compiled: bool) -> list[T]:
+    """Call a program with each group of models, as many at a time as there are cores.
+
+    Where it may yet have to be `compiled`, the first group goes ahead: others would compile it
+    once more beside it.
+    """
+    count, ahead = len(groups[0]), 0 if compiled else 1
+    first = [run(*(group[0] for group in groups))] if ahead else []
+    if count == ahead:
+        return first
+    with ThreadPoolExecutor(min(cores(), count - ahead)) as pool:
+        return [*first, *pool.map(run, *(group[ahead:] for group in groups))]
+
+
+def in_groups(run: Callable[..., T], *models: Any) -> T:
+    """Call a program of several models with each of its groups, and put together what it gives."""
+    return together(side_by_side(run, *map(apart, models), compiled=False))
+
+
+def cores() -> int:
+    """Count the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@partial(jax.jit, static_argnums=1)
+def _taken_apart(models: T, count: int) -> list[T]:
+    return [jax.tree.map(lambda leaf, i=i: leaf[i : i + 1], models) for i in range(count)]
+
+
+@jax.jit
+def _put_together(groups: list[T]) -> T:
+    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *groups)
+
+
+def _count(models: Any) -> int:
+    """Count models by the axis that all their arrays have."""
+    return len(jax.tree.leaves(eqx.filter(models, eqx.is_array))[0])

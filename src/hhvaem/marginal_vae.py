@@ -13,7 +13,7 @@ import optax
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 from scipy.special import ndtri
 
-from hhvaem.compiling import many_steps, padded_length, program
+from hhvaem.compiling import apart, many_steps, padded_length, program, side_by_side, together
 from hhvaem.encoding import Cells, Encoding, TableMask, TableValues
 from hhvaem.errors import InputError
 from hhvaem.likelihoods import normal_log_prob
@@ -248,9 +248,11 @@ def train_many_marginal_vaes(
     data = _Data(Cells(*cells), counts)
     state = _init(tables[0][0].levels, keys)
     losses: list[Float[np.ndarray, "tables chunk"]] = []
+    shown = apart(data)
     for done in range(0, steps, CHUNK):
         size = min(CHUNK, steps - done)
-        state, chunk = _train(state, data, batch_size, jnp.array(size))
+        run = partial(_train, batch_size=batch_size, length=jnp.array(size))
+        state, chunk = together(side_by_side(run, apart(state), shown, compiled=done > 0))
         losses.append(np.asarray(chunk)[:, :size])
         if not np.isfinite(losses[-1]).all():
             raise InputError(

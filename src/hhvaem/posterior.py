@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
-from hhvaem.compiling import program
+from hhvaem.compiling import each_model, in_groups, program
 from hhvaem.model import Gaussian, Model, Row, Seen
 from hhvaem.objectives import Sampler, whitened
 from hhvaem.sampling import annealing, diagnostics, hmc, tuning
@@ -89,16 +89,26 @@ class Cases(NamedTuple):
     target: Float[Array, "*rows chains targets"]
 
 
-@program
 def draws(
     models: Model, samplers: Sampler | Tuned, rows: Row, keys: Key[Array, " rows"], how: How
 ) -> Draws:
     """Draw positions of each row by each of several models."""
+    return _by_models(partial(_draws, how=how), models, samplers, rows, keys)
 
+
+@program
+def _draws(
+    models: Model,
+    samplers: Sampler | Tuned,
+    numbers: Int[Array, " models"],
+    rows: Row,
+    keys: Key[Array, " rows"],
+    how: How,
+) -> Draws:
     def one(model: Model, sampler: Sampler | Tuned, row: Row, key: PRNGKeyArray) -> Draws:
         return draw(model, sampler, model.see(row), how, key=key)
 
-    return _over(one, models, samplers, rows, keys)
+    return _over(one, models, samplers, numbers, rows, keys)
 
 
 @program
@@ -168,24 +178,30 @@ def worst_rhat(
     return jax.vmap(jax.vmap(one))(positions[..., -1, :])
 
 
-@program
 def evidence(
-    models: Model,
-    samplers: Tuned,
-    rows: Row,
-    keys: Key[Array, " rows"],
-    how: How,
+    models: Model, samplers: Tuned, rows: Row, keys: Key[Array, " rows"], how: How
 ) -> annealing.Estimate:
     """Estimate log p(observed cells) of each row by each of models, in latent units.
 
     Annealed importance sampling from the encoder to the posterior, `how.transitions` temperatures
     and `how.chains` chains; the value is low by less than half of its squared standard error.
     """
+    return _by_models(partial(_evidence, how=how), models, samplers, rows, keys)
 
+
+@program
+def _evidence(
+    models: Model,
+    samplers: Tuned,
+    numbers: Int[Array, " models"],
+    rows: Row,
+    keys: Key[Array, " rows"],
+    how: How,
+) -> annealing.Estimate:
     def one(model: Model, sampler: Tuned, row: Row, key: PRNGKeyArray) -> annealing.Estimate:
         return log_evidence(model, sampler, model.see(row), _log_joint_of_cells, how, key=key)
 
-    return _over(one, models, samplers, rows, keys)
+    return _over(one, models, samplers, numbers, rows, keys)
 
 
 def log_evidence(
@@ -216,10 +232,13 @@ def log_evidence(
     return jax.tree.map(lambda part: jnp.where(seen.row.mask.any(), part, 0.0), estimate)
 
 
-@program
 def tune(models: Model, data: Data, keys: Key[Array, " models"]) -> Tuned:
     """Find the step size of each model by dual averaging, over rows of its table."""
+    return in_groups(_tune, models, data, keys)
 
+
+@program
+def _tune(models: Model, data: Data, keys: Key[Array, " models"]) -> Tuned:
     def one(model: Model, data: Data, key: PRNGKeyArray) -> Float[Array, ""]:
         row_key, start_key, key = jax.random.split(key, 3)
         share = jax.random.uniform(row_key, (TUNED_ROWS,))
@@ -245,7 +264,7 @@ def tune(models: Model, data: Data, keys: Key[Array, " models"]) -> Tuned:
         )
         return tuning.averaging_final(averaging)
 
-    return Tuned(eqx.filter_vmap(one)(models, data, keys))
+    return Tuned(each_model(one, models, data, keys))
 
 
 def draw(
@@ -349,10 +368,23 @@ def _outputs(
     return parameters, jnp.zeros(0) if model.targets is None else model.predict(h, parameters, row)
 
 
+def _by_models(
+    run: Callable[..., T],
+    models: Model,
+    samplers: Sampler | Tuned,
+    rows: Row,
+    keys: Key[Array, " rows"],
+) -> T:
+    """Run a program of models that all look at the same rows."""
+    numbers = jnp.arange(len(models.log_noise))
+    return in_groups(partial(run, rows=rows, keys=keys), models, samplers, numbers)
+
+
 def _over(
     one: Callable[[Model, Any, Row, PRNGKeyArray], T],
     models: Model,
     samplers: Sampler | Tuned,
+    numbers: Int[Array, " models"],
     rows: Row,
     keys: Key[Array, " rows"],
 ) -> T:
@@ -364,4 +396,4 @@ def _over(
 
         return jax.vmap(by_row)(rows, keys)
 
-    return eqx.filter_vmap(by_model)(models, samplers, jnp.arange(len(models.log_noise)))
+    return each_model(by_model, models, samplers, numbers)

@@ -23,7 +23,15 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
 from hhvaem.checks import check_count, check_training
-from hhvaem.compiling import Lift, many_steps, padded_length, program
+from hhvaem.compiling import (
+    Lift,
+    apart,
+    many_steps,
+    padded_length,
+    program,
+    side_by_side,
+    together,
+)
 from hhvaem.encoding import Cells
 from hhvaem.errors import InputError, TableWarning
 from hhvaem.held_out import Held, held_out_score
@@ -241,7 +249,8 @@ def compile_ahead(states: State, data: Data, settings: Settings) -> Future[Any]:
     Of `states` only the shapes matter, so that column models may still be untrained.
     """
     third_stage: Any = _third_stage
-    lowered = third_stage.lower(states, data, _as_compiled(settings), jnp.array(CHUNK))
+    group = (apart(states)[0], apart(data)[0])
+    lowered = third_stage.lower(*group, _as_compiled(settings), jnp.array(CHUNK))
     pool = ThreadPoolExecutor(1)
     compiled = pool.submit(lowered.compile)
     pool.shutdown(wait=False)
@@ -315,16 +324,19 @@ def train(
         if (loaded := kept.load((states, best))) is not None:
             (states, best), told = loaded
             reached = _Reached(int(states.step[0]), states, best, (History(**told),))
+    shown = apart(data)
     saved, saved_at = reached.step, time.monotonic()
     deadline = math.inf if max_seconds is None else saved_at + max_seconds
     if ahead is None and reached.step < settings.second_stage < until:
-        ahead = compile_ahead(reached.states, data, settings)
+        ahead = compile_ahead(apart(reached.states)[0], shown[0], settings)
+    begun: set[int] = set()
     try:
         while reached.step < until:
             stage = 2 if reached.step < settings.second_stage else 3
             if stage == 3 and ahead is not None:
                 ahead.result()
-            reached = _chunk(reached, data, settings, held, until)
+            reached = _chunk(reached, shown, data, settings, held, until, compiled=stage in begun)
+            begun.add(stage)
             if kept is not None and (
                 reached.step >= until or time.monotonic() - saved_at > snapshot_seconds
             ):
@@ -359,15 +371,34 @@ def train(
 
 
 def _chunk(
-    reached: _Reached, data: Data, settings: Settings, held: Held | None, until: int
+    reached: _Reached,
+    shown: list[Data],
+    data: Data,
+    settings: Settings,
+    held: Held | None,
+    until: int,
+    *,
+    compiled: bool,
 ) -> _Reached:
-    """Make the next chunk of steps, and what follows from it for an early stop."""
+    """Make the next chunk of steps, and what follows from it for an early stop.
+
+    `shown` is `data` taken apart, once for all chunks; `compiled` says that the stage's program
+    has run before.
+    """
     step, states, best, told = reached
     second = step < settings.second_stage
     end = settings.second_stage if second else settings.steps
     length = min(CHUNK, end - step, until - step)
     run = _second_stage if second else _third_stage
-    states, chunk = run(states, data, _as_compiled(settings), jnp.array(length))
+    constants = (_as_compiled(settings), jnp.array(length))
+    states, chunk = together(
+        side_by_side(
+            lambda group, data: run(group, data, *constants),
+            apart(states),
+            shown,
+            compiled=compiled,
+        )
+    )
     step += length
     loss, acceptance, stein = (np.asarray(part)[:, :length] for part in chunk)
     # What becomes of a model after its own early stop does not matter.

@@ -1,6 +1,7 @@
 """The test rows of folds: looked at as many at a time as memory allows for, and scored."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 import jax
@@ -8,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key
 
+from hhvaem.compiling import in_groups
 from hhvaem.model import Model, Row
 from hhvaem.objectives import Sampler
 from hhvaem.paper.evaluation import Evidence, Told, class_weights, look, weigh
@@ -54,7 +56,7 @@ def score_rows(
 
     def look_at(numbers: np.ndarray) -> Told:
         rows, row_keys = some_rows(folds, keys, numbers)
-        return look(models, sampler, rows, stacked, row_keys, how)
+        return in_groups(partial(look, how=how), models, sampler, rows, stacked, row_keys)
 
     counts = [len(fold.test.mask) for fold in folds]
     told = in_parts(look_at, max(counts), ROWS, say)
@@ -77,7 +79,7 @@ def score_annealed(
 
     def weigh_some(numbers: np.ndarray) -> Evidence:
         chosen, row_keys = some_rows(folds, keys, numbers)
-        return weigh(models, tuned, chosen, row_keys)
+        return in_groups(weigh, models, tuned, chosen, row_keys)
 
     counts = [len(fold.test.mask) for fold in folds]
     evidence = in_parts(weigh_some, min(rows, *counts), ROWS, say)
