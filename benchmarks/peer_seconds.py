@@ -5,9 +5,9 @@
 
 Each pair of fits is one after the other on the same machine, each in a process of its own, on
 tables with 30 % of their cells hidden by chance; compiling, filling and 20 draws are part of the
-seconds. Tables of `BUDGETED` are also fitted with `max_seconds`. Tables are whole here, however
-many rows they have. Writes results/peer_seconds.json record by record, and goes on where it was.
-Run it alone.
+seconds. Tables of `BUDGETED` are also fitted with `max_seconds`. Tables are cut to 20,000 rows
+here. Writes results/peer_seconds.json record by record, and goes on where it was. Run it alone, or
+on cores of its own: `taskset --cpu-list 0,1`.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import json
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from peer_tables import read
 from hhvaem import fitting
 from hhvaem.baselines import Task as Given
 from hhvaem.baselines import missforest
+from hhvaem.compiling import cores
 from hhvaem.paper.records import versions, write_json
 from hhvaem.preparing import Part
 from hhvaem.presets import PRESETS
@@ -35,7 +37,11 @@ sys.path.append(str(RUNNERS))
 
 RESULTS = ROOT / "results" / "peer_seconds.json"
 FIGURE = ROOT / "docs" / "figures" / "peer-seconds.png"
-TABLES = ("boston", "breast_cancer", "gbsg2", "concrete", "anes96", "fair", "avocado", "bank")
+TABLES = (
+    "boston", "breast_cancer", "gbsg2", "modechoice", "anes96", "concrete", "fair", "naval",
+    "avocado", "bank",
+)  # fmt: skip
+ROWS = 20_000
 BUDGETED, BUDGETS = ("boston", "concrete"), (20.0, 40.0, 80.0, 160.0)
 FOREST, DRAWS = "missforest", 20
 
@@ -76,6 +82,7 @@ def record_of(task: Task, name: str, max_seconds: float | None) -> dict[str, Any
         "columns": task.train.shape[1],
         "imputer": name,
         "max_seconds": max_seconds,
+        "cores": cores(),
         "seconds": round(seconds, 1),
         "score": found["score"],
         "crps": found["crps"],
@@ -129,12 +136,18 @@ def write(records: list[dict[str, Any]]) -> None:
         draw_budgets(records).savefig(FIGURE, dpi=100)
 
 
+def read_records(path: Path) -> list[dict[str, Any]]:
+    return json.loads(path.read_text())["records"] if path.exists() else []
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
     parser.add_argument("--budgets", nargs="*", type=float, default=list(BUDGETS))
+    parser.add_argument("--out", type=Path, default=RESULTS, help="where records are kept")
+    parser.add_argument("--merge", type=Path, nargs="+", help="add records of files, and end")
     parser.add_argument("--write", action="store_true", help="write the page, and end")
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -145,12 +158,16 @@ def main() -> None:
     options = arguments()
     if options.one:
         table, name, budget = options.one
-        task = task_of(read(table, 10**9), "in-sample", 0)
+        task = task_of(read(table, ROWS), "in-sample", 0)
         print(json.dumps(record_of(task, name, json.loads(budget))))
         return
-    records = json.loads(RESULTS.read_text())["records"] if RESULTS.exists() else []
+    records = read_records(options.out)
     if options.write:
         write(records)
+        return
+    if options.merge:
+        records += [record for path in options.merge for record in read_records(path)]
+        write_json({"versions": versions(), "records": records}, options.out)
         return
     there = {(r["table"], r["imputer"], r["max_seconds"]) for r in records}
     jobs: list[tuple[str, str, float | None]] = []
@@ -165,7 +182,7 @@ def main() -> None:
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
         records.append(json.loads(done.stdout.splitlines()[-1]))
         print(records[-1], flush=True)
-        write_json({"versions": versions(), "records": records}, RESULTS)
+        write_json({"versions": versions(), "records": records}, options.out)
 
 
 if __name__ == "__main__":
