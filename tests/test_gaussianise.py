@@ -282,3 +282,18 @@ def test_bounds_of_a_column_are_bounds_of_what_is_shown() -> None:
 
 def test_a_single_value_sets_no_range() -> None:
     assert fit_gaussianising(np.full(3, 3.0)).shown == (-np.inf, np.inf)
+
+
+def test_values_that_differ_by_rounding_are_still_in_order() -> None:
+    """As where single precision has left 0.17499998 beside 0.175, many times each."""
+    rng = np.random.default_rng(0)
+    x = np.repeat(rng.lognormal(size=60).round(1), 20)
+    x = np.concatenate([x, np.nextafter(x[:400], 99.0), x[:400] * (1 + 1e-8)])
+    warp = fit_gaussianising(x, lower=0.0)
+    assert isinstance(warp, Gaussianising)
+    assert (np.diff(warp.scores)[np.diff(warp.knots) > 0] > 0).all()
+    assert np.isfinite(warp.cell(x).log_measure).all()
+    places = np.linspace(-3, 3, 7)
+    means = warp.mean(places, np.full(7, 0.3))
+    assert (np.diff(means) > 0).all()
+    np.testing.assert_allclose(warp.value(warp.latent(x)), x, rtol=1e-7)
