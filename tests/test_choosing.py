@@ -138,6 +138,7 @@ def test_nothing_is_chosen_from_few_cells_or_in_little_time() -> None:
     assert choosing.can_choose([enough], plan(), None)
     assert not choosing.can_choose([enough, few], plan(), None)
     assert not choosing.can_choose([enough], plan(), max_seconds=10.0)
+    assert choosing.can_choose([enough], plan(), max_seconds=choosing.LEAST_CORE_SECONDS)
     assert not choosing.can_choose([enough], plan(decays=(1e-3,)), None)
 
 
@@ -175,6 +176,19 @@ def test_a_fit_tells_what_it_chose_and_goes_on_with_it(tmp_path: Path) -> None:
         again = fit(table, None, plan(), snapshots=folder)
         assert_same(again.models, fitted.models)
         assert again.record == fitted.record
+
+
+@pytest.mark.slow
+def test_what_was_chosen_in_little_time_is_not_chosen_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock ends the choice after one chunk of steps; with more of them it would differ."""
+    monkeypatch.setattr(choosing, "LEAST_CORE_SECONDS", 0.0)
+    table = curved(60)
+    first = fit(table, None, plan(), snapshots=tmp_path, max_seconds=0.1)
+    again = fit(table, None, plan(), snapshots=tmp_path)
+    assert again.record["choice"] == first.record["choice"]
+    assert again.record["steps"] == plan().settings.steps
 
 
 def test_deep_models_with_shortcuts_are_saved(tmp_path: Path) -> None:

@@ -212,8 +212,8 @@ def _increasing(x: Array, scores: Array, mixture: Mixture) -> tuple[Array, Array
             keep.append(i)
     x, scores = x[keep], scores[keep]
     # Atoms are kept however close they are, also where rounding makes the map fall between them.
-    for i in np.flatnonzero(np.diff(x) > 0) + 1:
-        scores[i] = max(scores[i], np.nextafter(scores[i - 1], np.inf))
+    for later in np.flatnonzero(np.diff(x) > 0) + 1:
+        scores[later] = max(scores[later], np.nextafter(scores[later - 1], np.inf))
     scores = np.maximum.accumulate(scores)
     centre, width = mixture.centres[-1], mixture.widths[-1]
     reach = np.abs(np.diff(mixture.axis.value(np.array([centre, centre + width])))).item()
