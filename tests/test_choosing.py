@@ -142,6 +142,13 @@ def test_nothing_is_chosen_from_few_cells_or_in_little_time() -> None:
     assert not choosing.can_choose([enough], plan(decays=(1e-3,)), None)
 
 
+def test_without_a_choice_few_cells_are_held_back_most_and_many_rows_least() -> None:
+    default = plan(decays=(0.3, 0.2, 0.1))
+    few, some, many = (prepare(curved(rows), None, default) for rows in (20, 60, MANY_ROWS))
+    found = [choosing.usual_decay(table, default) for table in (few, some, many)]
+    assert found == [0.3, 0.2, 0.1]
+
+
 @pytest.mark.slow
 def test_noise_is_held_back_and_curves_are_not() -> None:
     both = [prepare(table, None, plan()) for table in (noise(60), curved(60))]

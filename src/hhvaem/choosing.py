@@ -26,7 +26,7 @@ from hhvaem.held_out import Held, own_log_probs
 from hhvaem.model import Model, Row
 from hhvaem.posterior import How, Tuned
 from hhvaem.preparing import Prepared, gathered, untrained
-from hhvaem.presets import Plan
+from hhvaem.presets import MANY_ROWS, Plan
 from hhvaem.steps import Data
 from hhvaem.storage import fingerprint, open_snapshots
 
@@ -57,12 +57,26 @@ class Choice(NamedTuple):
 
 def can_choose(ready: Sequence[Prepared], plan: Plan, max_seconds: float | None) -> bool:
     """Say whether there is something to choose among, and enough cells and time for it."""
-    fewest = min(np.asarray(one.row.mask)[: one.rows].sum() // one.times for one in ready)
     return (
         plan.chooses(max(one.rows // one.times for one in ready))
-        and bool(fewest >= FEWEST_CELLS)
+        and not any(map(_has_few_cells, ready))
         and (max_seconds is None or max_seconds >= _least_seconds())
     )
+
+
+def usual_decay(one: Prepared, plan: Plan) -> float:
+    """Give the decay of a table for which none is chosen.
+
+    Of many rows little can be learned by heart, and of very few cells nothing else: these are held
+    back as much as can be. All others are held back by the one in the middle.
+    """
+    if one.rows // one.times >= MANY_ROWS:
+        return plan.decays[-1]
+    return plan.decays[0 if _has_few_cells(one) else len(plan.decays) // 2]
+
+
+def _has_few_cells(one: Prepared) -> bool:
+    return bool(np.asarray(one.row.mask)[: one.rows].sum() // one.times < FEWEST_CELLS)
 
 
 def _least_seconds() -> float:

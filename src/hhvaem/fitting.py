@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from hhvaem import posterior, train
-from hhvaem.choosing import Choice, can_choose, choose, louder
+from hhvaem.choosing import Choice, can_choose, choose, louder, usual_decay
 from hhvaem.encoding import Cells, Encoding, TableMask, TableValues
 from hhvaem.held_out import held_out_score, hold_out, own_score
 from hhvaem.model import Model, Row
@@ -23,7 +23,7 @@ from hhvaem.objectives import Sampler
 from hhvaem.posterior import How, Tuned
 from hhvaem.predictive import Predictive, Scales
 from hhvaem.preparing import Part, Prepared, encoded_rows, gathered, prepare, untrained
-from hhvaem.presets import MANY_ROWS, Plan
+from hhvaem.presets import Plan
 from hhvaem.storage import make_snapshot_folder
 
 # Rows of one compiled call. It is the same for a single row and for a million, so that a row's
@@ -254,10 +254,8 @@ def fit_many(
         ]
     decay = None
     if plan.decays:
-        # Of a table with many rows little can be learned by heart; else one in the middle.
-        many = max(one.rows // one.times for one in ready) >= MANY_ROWS
-        usual = plan.decays[-1] if many else plan.decays[len(plan.decays) // 2]
-        each_decay = np.full(len(ready), usual) if chosen is None else chosen.decay
+        usual = np.array([usual_decay(one, plan) for one in ready])
+        each_decay = usual if chosen is None else chosen.decay
         decay = np.repeat(each_decay, members)
     columns = len(ready[0].encoding.laws)
     data = gathered(each, plan, decay=decay, weights=weights)
