@@ -149,7 +149,8 @@ def _cases(models: Any, samplers: Any, rows: Any, keys: Any, how: posterior.How)
     """Draw cells of the rows of many tables, by the members of each."""
 
     def one(models: Any, samplers: Any, row: Any, keys: Any) -> Any:
-        drawn = unwrap(posterior.draws)(models, samplers, row, keys, how)
+        numbers = jnp.arange(len(models.log_noise))
+        drawn = unwrap(posterior.draws_at_once)(models, samplers, numbers, row, keys, how)
         return unwrap(posterior.cases)(models, row, drawn.positions, keys).cells
 
     return eqx.filter_vmap(one)(models, samplers, rows, keys)

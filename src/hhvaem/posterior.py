@@ -93,11 +93,11 @@ def draws(
     models: Model, samplers: Sampler | Tuned, rows: Row, keys: Key[Array, " rows"], how: How
 ) -> Draws:
     """Draw positions of each row by each of several models."""
-    return _by_models(partial(_draws, how=how), models, samplers, rows, keys)
+    return _by_models(partial(draws_at_once, how=how), models, samplers, rows, keys)
 
 
 @program
-def _draws(
+def draws_at_once(
     models: Model,
     samplers: Sampler | Tuned,
     numbers: Int[Array, " models"],
@@ -105,6 +105,8 @@ def _draws(
     keys: Key[Array, " rows"],
     how: How,
 ) -> Draws:
+    """Do as `draws` by some models of these numbers, in one program."""
+
     def one(model: Model, sampler: Sampler | Tuned, row: Row, key: PRNGKeyArray) -> Draws:
         return draw(model, sampler, model.see(row), how, key=key)
 
