@@ -4,6 +4,7 @@ import { api } from "../api.js";
 import { h, put } from "../dom.js";
 import { announce } from "../live.js";
 import { progressCard } from "../parts/progress.js";
+import { reportOf } from "../parts/report.js";
 import { go } from "../router.js";
 import { listed } from "../words.js";
 
@@ -22,25 +23,26 @@ export async function jobView({ params: [id], signal }) {
     box.querySelector("[role=alert]").focus();
   }
 
-  if (job.state === "done") {
+  if (job.state === "done" && job.task !== "evaluate") {
     go(shownAt(job), { replace: true });
     return null;
   }
-  const over = job.state === "failed" || job.state === "cancelled";
-  put(box, over ? outcome(job) : progressCard(job, { signal, ended }));
+  if (job.state === "done") put(box, await reportOf(job));
+  else if (job.state === "failed" || job.state === "cancelled") put(box, outcome(job));
+  else put(box, progressCard(job, { signal, ended }));
   return h(
     "div",
-    { class: "narrow" },
+    { class: job.state === "done" ? null : "narrow" },
     h("p", { class: "crumbs" }, h("a", { href: `#/table/${job.table}` }, job.table_name)),
     h("h1", {}, title(job)),
     box,
   );
 }
 
-/** Where what was waited for is shown. */
+/** Where what was waited for is shown: a report, by this view. */
 function shownAt(job) {
   if (job.task === "fill") return `/model/${job.model}`;
-  return job.task === "predict" ? `/ask/${job.model}` : `/table/${job.table}`;
+  return job.task === "predict" ? `/ask/${job.model}` : `/job/${job.id}`;
 }
 
 function title({ task, targets, table_name: name }) {
