@@ -1,0 +1,63 @@
+// A field for a value of a column, of the sort that its kind needs.
+
+import { freshId, h } from "../dom.js";
+import { cell } from "../words.js";
+
+const FEW = 6;
+
+/** Make a field; `read()` gives what was entered, "" where nothing was. */
+export function valueField(column, label, { few = FEW } = {}) {
+  const { input, levels } = column;
+  if (input === "level" && levels.length <= few) return radios(levels, label);
+  const node = input === "level" ? levelSelect(levels) : typed(column);
+  return {
+    node: h("label", { class: "field" }, h("span", {}, label), node),
+    control: node,
+    read: () => (input === "level" ? chosen(levels, node.value) : node.value.trim()),
+  };
+}
+
+function typed({ input, legal }) {
+  if (input === "date") return h("input", { type: "date" });
+  if (input === "datetime") return h("input", { type: "datetime-local", step: 1 });
+  // No number field: it swallows what it does not like, and the server says what is wrong.
+  return h("input", { type: "text", inputmode: "decimal", autocomplete: "off", placeholder: legal });
+}
+
+function levelSelect(levels) {
+  return h(
+    "select",
+    {},
+    h("option", { value: "" }, ""),
+    levels.map((level, i) => h("option", { value: i }, spoken(level))),
+  );
+}
+
+function radios(levels, label) {
+  const group = freshId("level");
+  const inputs = levels.map((_, i) => h("input", { type: "radio", name: group, value: i }));
+  return {
+    node: h(
+      "fieldset",
+      { class: "levels" },
+      h("legend", {}, label),
+      h(
+        "div",
+        {},
+        levels.map((level, i) => h("label", {}, inputs[i], h("span", {}, spoken(level)))),
+      ),
+    ),
+    control: inputs[0],
+    read: () => chosen(levels, inputs.find((input) => input.checked)?.value ?? ""),
+  };
+}
+
+function chosen(levels, index) {
+  return index === "" ? "" : levels[Number(index)];
+}
+
+/** Write a level as it would be said. */
+export function spoken(value) {
+  if (value === true) return "yes";
+  return value === false ? "no" : cell(value);
+}
