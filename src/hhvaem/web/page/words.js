@@ -70,9 +70,10 @@ export function ago(time) {
 
 /** Write a size of a file. */
 export function bytes(size) {
-  if (size < 1e3) return plural(size, "byte");
-  if (size < 1e6) return `${number(Math.round(size / 1e2) / 10)}${NARROW}kB`;
-  return `${number(Math.round(size / 1e5) / 10)}${NARROW}MB`;
+  if (size < 1024) return plural(size, "byte");
+  const [unit, name] = size < 1024 ** 2 ? [1024, "kB"] : [1024 ** 2, "MB"];
+  const many = size / unit;
+  return `${number(many < 10 ? Math.round(10 * many) / 10 : Math.round(many))}${NARROW}${name}`;
 }
 
 /** Write names one after another. */

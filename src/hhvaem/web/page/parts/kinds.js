@@ -94,9 +94,9 @@ function options(column) {
 }
 
 const CALLED = {
-  real: "number",
+  real: "any number",
   positive: "number from 0",
-  count: "whole number from 0",
+  count: "whole number",
   binary: "two levels",
   categorical: "levels",
   ordinal: "levels in order",

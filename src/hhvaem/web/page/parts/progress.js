@@ -13,13 +13,16 @@ const STAGES = {
   training: "Learning how the columns hang together",
   sampling: "Refining what was learned",
   filling: "Filling the holes",
-  comparing: "Putting it together",
+  finishing: "Getting the model ready for use",
+  comparing: "Comparing with other methods",
   finished: "Finished",
 };
-const OF_TASK = {
-  predict: { filling: "Getting ready for questions" },
-  evaluate: { comparing: "Comparing with other methods" },
+const LEGS = {
+  fill: ["Getting ready", "Learning", "Filling"],
+  predict: ["Getting ready", "Learning", "Trying it out"],
+  evaluate: ["Getting ready", "Learning", "Comparing"],
 };
+const LEG_OF = { starting: 0, choosing: 1, training: 1, sampling: 1, finishing: 2, filling: 2, comparing: 2 };
 const MOST_POINTS = 400;
 
 /** Show a job; `ended` is called with its last state. */
@@ -29,10 +32,11 @@ export function progressCard(job, { signal, ended }) {
   const bar = h("progress", { max: 1, "aria-label": "How far it is" });
   const curve = h("div", { class: "curve" });
   const facts = h("dl", { class: "facts small" });
+  const legs = h("ol", { class: "legs" });
   const slot = problemSlot();
   const losses = remembered(job.id);
   const cancel = h("button", { type: "button" }, "Cancel");
-  let said = "";
+  let [said, drawn] = ["", 0];
 
   cancel.addEventListener("click", () =>
     attempt(cancel, slot, async () => ended(await api.cancel(job.id))),
@@ -41,15 +45,16 @@ export function progressCard(job, { signal, ended }) {
   function show(now) {
     const { progress } = now;
     slot.clear();
+    put(legs, legsOf(now));
     stage.textContent = inWords(now);
     left.textContent = timeLeft(now);
     if (progress.steps) bar.value = progress.step / progress.steps;
     else bar.removeAttribute("value");
-    if (progress.loss !== null) {
-      losses.add(progress.step, progress.loss);
-      if (losses.values.length > 1) {
-        put(curve, drawnToFit(h("div"), (width) => sparkline(losses.values, width)));
-      }
+    if (progress.loss !== null) losses.add(progress.step, progress.loss);
+    const { values } = losses;
+    if (values.length > 1 && values.length !== drawn) {
+      drawn = values.length;
+      put(curve, drawnToFit(h("div"), (width) => sparkline(values, width)));
     }
     put(facts, factsOf(now, losses));
     if (stage.textContent !== said) announce((said = stage.textContent));
@@ -60,6 +65,7 @@ export function progressCard(job, { signal, ended }) {
   return h(
     "div",
     { class: "progress" },
+    legs,
     stage,
     bar,
     left,
@@ -71,16 +77,23 @@ export function progressCard(job, { signal, ended }) {
   );
 }
 
-function inWords({ progress, task, ahead, state }) {
+function inWords({ progress, ahead, state }) {
   if (state === "waiting") {
     return ahead ? `Waiting for ${plural(ahead, "job")} before this one` : "Waiting";
   }
-  return OF_TASK[task]?.[progress.stage] ?? STAGES[progress.stage] ?? "Working";
+  return STAGES[progress.stage] ?? "Working";
+}
+
+function legsOf({ progress, task }) {
+  const at = LEG_OF[progress.stage] ?? 0;
+  return LEGS[task].map((text, i) =>
+    h("li", { class: i < at ? "past" : null, "aria-current": i === at && "step" }, text),
+  );
 }
 
 function timeLeft({ progress, state }) {
   if (state === "waiting") return "It begins by itself.";
-  if (progress.stage === "starting") return "This takes some seconds.";
+  if (progress.stage === "starting" || progress.stage === "finishing") return "This takes some seconds.";
   if (progress.seconds_left === null) return "How long this takes is not known yet.";
   return `About ${duration(progress.seconds_left)} left in this stage`;
 }

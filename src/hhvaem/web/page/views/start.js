@@ -24,6 +24,13 @@ export async function startView() {
       ),
     ),
     fileCard(about),
+    h(
+      "p",
+      {},
+      "Rather find out one thing about a new case? ",
+      h("a", { href: "#/ask" }, "Let the page ask you"),
+      " for what is worth knowing.",
+    ),
     ...owned(about, state),
   );
 }

@@ -61,9 +61,6 @@ export async function tableView({ params: [id] }) {
           "What each column was taken for. Change it where it is wrong. Blue marks in the strips are holes.",
         ),
         kindsTable(table, map, about, show),
-        h("h2", {}, "Rows"),
-        h("p", { class: "soft" }, "Hatched cells are missing."),
-        rows,
       ),
       h(
         "aside",
@@ -93,6 +90,9 @@ export async function tableView({ params: [id] }) {
         ),
       ),
     ),
+    h("h2", {}, "Rows"),
+    h("p", { class: "soft" }, "Hatched cells are missing."),
+    rows,
   );
 }
 
