@@ -68,6 +68,8 @@ def create_app(settings: Settings) -> Guard:
         docs_url=None,
         redoc_url=None,
         responses=REFUSALS,
+        # Nothing is sent anywhere, whatever the environment says.
+        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     app.include_router(routes_page.router(routes_page.files()))
     for routes in (routes_tables, routes_jobs, routes_models, routes_service, routes_sessions):

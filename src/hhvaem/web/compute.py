@@ -1,9 +1,12 @@
 """Threads that compute, so that the page stays alive: one for questions, one for tables."""
 
 import asyncio
+import contextlib
+import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, TypeVar
 
 from hhvaem.errors import TableWarning
@@ -30,6 +33,41 @@ class Compute:
         """Take no more, and do not wait for what is under way."""
         for each in (self._short, self._long):
             each.shutdown(wait=False, cancel_futures=True)
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Give what JAX is told in all processes of a server.
+
+    Worker processes compile what this one needs, too, and leave it in the private folder. None of
+    them takes all memory of an accelerator for itself.
+    """
+    wanted = {
+        "JAX_COMPILATION_CACHE_DIR": str(folder / "programs"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.3",
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+    }
+    return {name: os.environ.get(name, value) for name, value in wanted.items()}
+
+
+@contextlib.contextmanager
+def sharing_programs(folder: Path) -> Iterator[None]:
+    """Let this process use the compiled programs of its workers, unless it has others to use."""
+    import jax
+
+    config: Any = jax.config
+    if config.jax_compilation_cache_dir is not None:
+        yield
+        return
+    told = environment(folder)
+    least = config.jax_persistent_cache_min_compile_time_secs
+    seconds = float(told["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"])
+    config.update("jax_compilation_cache_dir", told["JAX_COMPILATION_CACHE_DIR"])
+    config.update("jax_persistent_cache_min_compile_time_secs", seconds)
+    try:
+        yield
+    finally:
+        config.update("jax_compilation_cache_dir", None)
+        config.update("jax_persistent_cache_min_compile_time_secs", least)
 
 
 def without_notes() -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 
 from hhvaem.web.batching import Batches
-from hhvaem.web.compute import Compute
+from hhvaem.web.compute import Compute, sharing_programs
 from hhvaem.web.folder import private_folder
 from hhvaem.web.jobs import Jobs
 from hhvaem.web.limits import Limits
@@ -81,11 +80,7 @@ class House:
 @contextlib.asynccontextmanager
 async def opened(settings: Settings) -> AsyncIterator[House]:
     """Open a house, and leave nothing behind but finished models."""
-    with private_folder() as folder:
-        # Worker processes compile what this one needs, too, and leave it here.
-        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder / "programs"))
-        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
-        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    with private_folder() as folder, sharing_programs(folder):
         house = House(settings, folder)
         working = asyncio.create_task(house.jobs.work())
         try:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hhvaem.schema import Schema
+from hhvaem.web.compute import environment
 from hhvaem.web.identity import token
 from hhvaem.web.limits import Limits
 from hhvaem.web.models import Model, Models
@@ -241,7 +242,7 @@ class Jobs:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
-                env=dict(os.environ),
+                env=os.environ | environment(self._folder.parent),
                 # Ctrl-C in a terminal is for the server, which ends its processes.
                 start_new_session=True,
                 limit=LINE,

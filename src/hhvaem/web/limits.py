@@ -36,7 +36,7 @@ class Limits:
     """
 
     upload_bytes: int = 256 * 2**20
-    unpacked_bytes: int = 2**30
+    unpacked_bytes: int = 512 * 2**20
     reading_bytes: int = 4 * 2**30
     reading_seconds: int = 120
     rows: int = 200_000

@@ -1,6 +1,7 @@
 """A server on a socket, from its start to its end."""
 
 import contextlib
+import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -73,6 +74,8 @@ def run(settings: Settings, listening: socket.socket, ready: Callable[[], None])
         Called once requests are answered.
     """
     without_notes()
+    # Workers need some of an accelerator's memory, too.
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     port = listening.getsockname()[1]
     settings = replace(settings, door=replace(settings.door, port=port))
     config = uvicorn.Config(

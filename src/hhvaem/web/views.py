@@ -17,7 +17,7 @@ BARS = 24
 # Whole numbers that are so few have a bar each.
 FEW = 30
 
-Numbers = Float[np.ndarray, " cells"]
+Numbers = Float[np.ndarray, " _"]
 
 
 def rows(table: pa.Table, first: int, count: int) -> list[list[Any]]:

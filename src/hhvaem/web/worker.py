@@ -158,7 +158,7 @@ def _targets(model: Any) -> list[dict[str, Any]]:
     return targets_of(model)
 
 
-def _reporting(task: str | None, teller: Teller) -> Any:
+def _reporting(task: str | None, teller: Teller, *, comparing: bool = False) -> Any:
     """Give an estimator that tells how far it is."""
     from hhvaem import Classifier, Imputer, Regressor
     from hhvaem.presets import Plan
@@ -176,10 +176,13 @@ def _reporting(task: str | None, teller: Teller) -> Any:
                 name = "sampling" if progress.stage == 3 else "training"
                 if chooses and progress.step <= plan.settings.steps:
                     name = "choosing"
+                # After the last step there is still something to compile.
+                name = "finishing" if progress.step >= steps else name
                 teller.step(name, progress.step, steps, progress.loss, progress.acceptance)
 
             yield report
-            teller.stage("comparing")
+            if comparing:
+                teller.stage("comparing")
 
     return Reporting
 
@@ -216,7 +219,7 @@ def _warmed(model: Any, teller: Teller) -> None:
     """Compile what questions need, so that the server finds it ready."""
     from hhvaem import Session
 
-    teller.stage("filling")
+    teller.stage("finishing")
     session = Session(model)
     question = session.ask()
     if question is not None:
@@ -226,7 +229,7 @@ def _warmed(model: Any, teller: Teller) -> None:
 
 
 def _evaluated(order: dict[str, Any], teller: Teller) -> dict[str, Any]:
-    imputer = _reporting(None, teller)(
+    imputer = _reporting(None, teller, comparing=True)(
         preset=order["preset"],
         kinds=order["kinds"] or None,
         max_steps=order["max_steps"],
