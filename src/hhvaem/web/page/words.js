@@ -48,10 +48,19 @@ export function often(level) {
   return OFTEN.get(level) ?? percent(level);
 }
 
+/** Write both ends of an interval with as many digits as its width makes sense of. */
+export function ends(low, high) {
+  if (typeof low !== "number" || !(high > low)) return [cell(low), cell(high)];
+  const digits = Math.min(Math.max(1 - Math.floor(Math.log10(high - low)), 0), 12);
+  const size = Math.max(Math.abs(low), Math.abs(high));
+  return [low, high].map((end) => (size < 1e7 ? String(Number(end.toFixed(digits))) : number(end)));
+}
+
 /** Say where a value lies. */
 export function between(low, high, level) {
-  if (low === high) return `${cell(low)} in at least ${often(level)} cases`;
-  return `between ${cell(low)} and ${cell(high)} in ${often(level)} cases`;
+  const [least, most] = ends(low, high);
+  if (least === most) return `${least} in at least ${often(level)} cases`;
+  return `between ${least} and ${most} in ${often(level)} cases`;
 }
 
 /** Write a duration roughly. */

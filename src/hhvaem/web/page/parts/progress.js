@@ -98,7 +98,7 @@ function timeLeft({ progress, state }) {
   return `About ${duration(progress.seconds_left)} left in this stage`;
 }
 
-function factsOf({ progress, task }, losses) {
+function factsOf({ progress }, losses) {
   const facts = [];
   if (progress.steps) {
     const what = progress.stage === "filling" ? "rows" : "steps";
@@ -108,7 +108,7 @@ function factsOf({ progress, task }, losses) {
   if (progress.acceptance !== null) {
     facts.push(["trial moves accepted", percent(progress.acceptance)]);
   }
-  facts.push([task === "evaluate" ? "under way for" : "training for", duration(progress.seconds)]);
+  if (progress.seconds >= 1) facts.push(["under way for", duration(progress.seconds)]);
   return facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)));
 }
 

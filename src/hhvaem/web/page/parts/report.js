@@ -2,6 +2,7 @@
 
 import { api } from "../api.js";
 import { h } from "../dom.js";
+import { legend } from "../plots/picture.js";
 import { places } from "../plots/places.js";
 import { duration, percent, sentence } from "../words.js";
 
@@ -25,6 +26,10 @@ export async function reportOf(job) {
     h("p", { class: "soft" }, report.hidden, report.left_out && ` Nothing was hidden of ${report.left_out}.`),
     report.words.map((text) => h("p", {}, text)),
     h("h2", {}, "Column by column"),
+    legend([
+      ["model", "error of the fills"],
+      ["mean", "error of the column mean, or of the most frequent level"],
+    ]),
     h("ul", { class: "verdicts" }, verdicts.map((each) => verdictOf(each, verdicts))),
     h(
       "details",
@@ -93,7 +98,7 @@ function verdictOf(each, all) {
     badge(each.verdict),
     h(
       "span",
-      { class: "bars", title: "Blue: error of the fills. Grey: error of the column mean." },
+      { class: "bars" },
       bar("model", each.score, "error of the fills"),
       bar("mean", each.score_of_mean, "error of the column mean"),
     ),

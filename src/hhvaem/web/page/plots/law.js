@@ -1,7 +1,7 @@
 // The predictive law of a cell: a histogram of a number, bars of levels.
 
 import { svg } from "../dom.js";
-import { cell, cut, percent } from "../words.js";
+import { between, cell, cut, ends, percent } from "../words.js";
 import { picture } from "./picture.js";
 import { asNumber, linear } from "./scale.js";
 
@@ -32,12 +32,11 @@ export function histogramOfLaw({ histogram, interval, value, name }, width) {
     width,
     HEIGHT,
     `What ${name} could be`,
-    `A histogram from ${cell(edges[0])} to ${cell(edges.at(-1))}; nine of ten cases lie between ` +
-      `${cell(interval.low)} and ${cell(interval.high)}.`,
+    `A histogram: ${between(interval.low, interval.high, interval.level)}.`,
     bars,
     svg("path", { class: "bracket", d: bracket(x(low), x(high), base) }),
     value === null ? null : svg("path", { class: "value", d: upright(x(asNumber(value))) }),
-    endLabels(x(low), x(high), cell(interval.low), cell(interval.high), base + 19, width),
+    endLabels(x(low), x(high), ...ends(interval.low, interval.high), base + 19, width),
   );
 }
 

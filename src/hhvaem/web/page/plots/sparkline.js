@@ -6,12 +6,13 @@ import { picture } from "./picture.js";
 import { linear } from "./scale.js";
 
 const HEIGHT = 64;
+const FEW = 12;
 
 /** Draw losses in the order in which they came. */
 export function sparkline(losses, width) {
   const sorted = [...losses].sort((a, b) => a - b);
   // The first steps are far above all others, and would press them flat.
-  const high = sorted[Math.floor(0.92 * (sorted.length - 1))];
+  const high = sorted[Math.floor((losses.length < FEW ? 1 : 0.92) * (sorted.length - 1))];
   const x = linear(0, Math.max(losses.length - 1, 1), 3, width - 6);
   const y = linear(sorted[0], Math.max(high, sorted[0] + 1e-9), HEIGHT - 6, 6);
   const points = losses.map((loss, i) => [x(i), y(Math.min(loss, high))]);

@@ -39,7 +39,7 @@ export async function columnTab({ model, table, detail }) {
     h("p", {}, inWords(plot)),
     legend([
       ["known", "known cells"],
-      plot.drawn && ["drawn", "filled cells, as they could be"],
+      plot.drawn && [plot.labels ? "drawn-bar" : "drawn", "filled cells, as they could be"],
     ].filter(Boolean)),
     drawnToFit(h("div", { class: "figure" }), (width) => comparison(plot, width)),
     plot.drawn &&

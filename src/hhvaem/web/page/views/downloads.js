@@ -33,7 +33,7 @@ export async function downloadTab({ model, table }) {
   cards.push(
     card(
       "The model",
-      "To fill other tables with the same columns, on the command line or in Python: hhvaem impute MODEL TABLE.",
+      ["To fill other tables with the same columns: ", h("code", {}, "hhvaem impute MODEL TABLE"), "."],
       [h("a", { class: "button", href: `${at}/file`, download: true }, model.bytes ? `Model, ${bytes(model.bytes)}` : "Model")],
     ),
   );

@@ -7,7 +7,12 @@ import { attempt, problemSlot } from "../parts/problem.js";
 import { progressCard } from "../parts/progress.js";
 import { reportOf } from "../parts/report.js";
 
-const HIDDEN = { mcar: "By chance", mar: "Depending on other columns", mnar: "High values rather", patterns: "As in the table itself" };
+const HIDDEN = {
+  mcar: "By chance",
+  mar: "Depending on other columns",
+  mnar: "High values more often",
+  patterns: "As in the table itself",
+};
 
 export async function trustTab({ model, table, signal }) {
   const [about, state] = await Promise.all([api.about(), api.state()]);
@@ -32,7 +37,8 @@ export async function trustTab({ model, table, signal }) {
 }
 
 function invitation({ model, table, about, started, before }) {
-  const how = choice("How are cells hidden?", about.mechanisms, about.mechanisms[0].name, (name) => HIDDEN[name] ?? name);
+  const ways = about.mechanisms;
+  const how = choice("How are cells hidden?", ways, ways[0].name, (name) => HIDDEN[name] ?? name);
   const slot = problemSlot();
   const button = h("button", { type: "submit", class: "main" }, "Check the fills");
   const form = h(
