@@ -50,10 +50,19 @@ export function often(level) {
 
 /** Write both ends of an interval with as many digits as its width makes sense of. */
 export function ends(low, high) {
-  if (typeof low !== "number" || !(high > low)) return [cell(low), cell(high)];
-  const digits = Math.min(Math.max(1 - Math.floor(Math.log10(high - low)), 0), 12);
-  const size = Math.max(Math.abs(low), Math.abs(high));
-  return [low, high].map((end) => (size < 1e7 ? String(Number(end.toFixed(digits))) : number(end)));
+  return [low, high].map((end) => rounded(end, low, high, 0));
+}
+
+/** Write a value that lies in an interval, a digit finer than its ends. */
+export function within(value, low, high) {
+  return rounded(value, low, high, 1);
+}
+
+function rounded(value, low, high, finer) {
+  if (typeof value !== "number" || !(high > low)) return cell(value);
+  if (Math.max(Math.abs(low), Math.abs(high)) >= 1e7) return number(value);
+  const digits = 1 - Math.floor(Math.log10(high - low)) + finer;
+  return String(Number(value.toFixed(Math.min(Math.max(digits, 0), 12))));
 }
 
 /** Say where a value lies. */

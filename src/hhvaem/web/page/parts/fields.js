@@ -6,10 +6,10 @@ import { cell } from "../words.js";
 const FEW = 6;
 
 /** Make a field; `read()` gives what was entered, "" where nothing was. */
-export function valueField(column, label, { few = FEW } = {}) {
+export function valueField(column, label, { few = FEW, hint = column.legal } = {}) {
   const { input, levels } = column;
   if (input === "level" && levels.length <= few) return radios(levels, label);
-  const node = input === "level" ? levelSelect(levels) : typed(column);
+  const node = input === "level" ? levelSelect(levels) : typed(input, hint);
   return {
     node: h("label", { class: "field" }, h("span", {}, label), node),
     control: node,
@@ -17,11 +17,11 @@ export function valueField(column, label, { few = FEW } = {}) {
   };
 }
 
-function typed({ input, legal }) {
+function typed(input, hint) {
   if (input === "date") return h("input", { type: "date" });
   if (input === "datetime") return h("input", { type: "datetime-local", step: 1 });
   // No number field: it swallows what it does not like, and the server says what is wrong.
-  return h("input", { type: "text", inputmode: "decimal", autocomplete: "off", placeholder: legal });
+  return h("input", { type: "text", inputmode: "decimal", autocomplete: "off", placeholder: hint });
 }
 
 function levelSelect(levels) {

@@ -4,7 +4,7 @@ import { drawnToFit, h, put } from "../dom.js";
 import { intervalHistory, shareHistory } from "../plots/history.js";
 import { asTable } from "../plots/picture.js";
 import { linear } from "../plots/scale.js";
-import { between, number, percent, sentence } from "../words.js";
+import { between, ends, percent, sentence, within } from "../words.js";
 import { spoken } from "./fields.js";
 
 /** Show a target; `update(session)` moves it. */
@@ -56,7 +56,7 @@ function stepsOf({ start, history }, name) {
   const own = (predictions) => predictions.find(({ target }) => target === name);
   const said = history.filter(({ answer }) => answer === "value");
   return [
-    { label: "at the start", prediction: own(start) },
+    { label: "At the start", prediction: own(start) },
     ...said.map(({ column, value, predictions }) => ({
       label: `${column}: ${spoken(value)}`,
       prediction: own(predictions),
@@ -65,8 +65,8 @@ function stepsOf({ start, history }, name) {
 }
 
 /** Say the prediction in a word. */
-export function shortly({ value, shares }) {
-  return shares ? spoken(value) : number(value);
+export function shortly({ value, shares, low, high }) {
+  return shares ? spoken(value) : within(value, low, high);
 }
 
 /** Say how sure it is. */
@@ -81,10 +81,10 @@ function band(target) {
   const before = h("span", { class: "before" });
   const reach = h("span", { class: "reach" });
   const dot = h("span", { class: "dot" });
-  const ends = h("div", { class: "ends", "aria-hidden": "true" });
+  const axis = h("div", { class: "ends", "aria-hidden": "true" });
   const track = h("div", { class: "track", role: "img" }, before, reach, dot);
   return {
-    node: h("div", { class: "band" }, track, ends),
+    node: h("div", { class: "band" }, track, axis),
     update(prediction, start) {
       const [least, most] = target.span ?? [start.low, start.high];
       const low = Math.min(least, start.low, prediction.low);
@@ -98,7 +98,10 @@ function band(target) {
       lay(reach, prediction.low, prediction.high);
       dot.style.left = `${x(prediction.value)}%`;
       track.setAttribute("aria-label", inWords(prediction));
-      put(ends, h("span", {}, number(low)), h("span", {}, number(high)));
+      const [left, right] = ends(low, high);
+      const moved = start.low !== prediction.low || start.high !== prediction.high;
+      const about = moved && h("span", {}, "dashed: at the start");
+      put(axis, h("span", {}, left), about, h("span", {}, right));
     },
   };
 }

@@ -35,6 +35,8 @@ function title(question, asked) {
   return asked.length === 1 ? `What is ${asked[0]}?` : `What are ${listed(asked)}?`;
 }
 
+const BIT = "0.69 nats would settle an even yes-or-no question";
+
 function gainBar({ gain, error, cost }, most, unit) {
   const bar = h("span", { class: "bar" });
   bar.style.width = `${most > 0 && gain !== null ? Math.max((100 * gain) / most, 1.5) : 0}%`;
@@ -48,6 +50,7 @@ function gainBar({ gain, error, cost }, most, unit) {
       {},
       h("dt", {}, "It would tell"),
       h("dd", {}, h("span", { class: "room", "aria-hidden": "true" }, bar), told),
+      h("dd", {}, h("small", {}, BIT)),
     ),
     h("div", {}, h("dt", {}, "It costs"), h("dd", {}, number(cost))),
   );
@@ -56,7 +59,7 @@ function gainBar({ gain, error, cost }, most, unit) {
 /** Fields for some columns, with the three ways to answer. */
 export function answerForm(id, columns, answered) {
   const slot = problemSlot();
-  const fields = columns.map((column) => [column, valueField(column, labelOf(column, columns))]);
+  const fields = columns.map((column) => [column, valueField(column, labelOf(column, columns), { hint: "" })]);
   const told = h("button", { type: "submit", class: "main" }, "Answer");
   const unknown = h("button", { type: "button" }, "I do not know");
   const never = h("button", { type: "button" }, "Cannot be measured");

@@ -1,7 +1,7 @@
 // How a prediction moved, answer by answer, from top to bottom.
 
 import { svg } from "../dom.js";
-import { between, cell, cut, number, percent, sentence } from "../words.js";
+import { between, cell, cut, number, percent } from "../words.js";
 import { picture } from "./picture.js";
 import { linear, ticks } from "./scale.js";
 
@@ -86,5 +86,5 @@ function layout(steps, width) {
 function stepLabel(label, top, { room, row, above, width }) {
   const most = Math.floor((above ? width : room) / 7.2);
   const place = above ? { x: 8, y: top + 14 } : { x: 0, y: top + row / 2 + 4 };
-  return svg("text", place, svg("title", {}, label), cut(sentence(label), most));
+  return svg("text", place, svg("title", {}, label), cut(label, most));
 }

@@ -15,17 +15,18 @@ export async function sessionView({ params: [id] }) {
   const model = await api.model(first.model);
   const columns = new Map(model.columns.map((column) => [column.name, column]));
   const targets = first.targets.map(predictionOf);
-  const [left, said, settings, record] = [h("div"), h("div"), h("div"), h("div")];
+  const asked = h("div");
+  const [other, said, settings, record] = [h("div"), h("div"), h("div"), h("div")];
   let most = 0;
 
   function show(session) {
     most = Math.max(most, ...gainsOf(session));
     put(
-      left,
+      asked,
       session.question ? questionCard(session, columns, most, moved) : stopSign(session),
       session.question && session.worthless && enough(),
-      another(session, columns, moved),
     );
+    put(other, another(session, columns, moved));
     for (const target of targets) target.update(session);
     put(said, saidCard(session, moved));
     put(settings, settingsCard(session, changed));
@@ -36,7 +37,7 @@ export async function sessionView({ params: [id] }) {
   function moved(session) {
     show(session);
     announce(`${spokenState(session)} ${spokenQuestion(session)}`);
-    const next = left.querySelector("form input, form select") ?? left.querySelector("h2");
+    const next = asked.querySelector("form input, form select") ?? asked.querySelector("h2");
     if (next.matches("h2")) next.tabIndex = -1;
     next.focus({ preventScroll: true });
   }
@@ -51,12 +52,13 @@ export async function sessionView({ params: [id] }) {
     "div",
     {},
     h("p", { class: "crumbs" }, h("a", { href: "#/ask" }, "Ask")),
-    h("h1", {}, `What is its ${listed(first.targets.map(({ name }) => name))}?`),
+    h("h1", {}, `Finding out ${listed(first.targets.map(({ name }) => name))}`),
     h(
       "div",
       { class: "dialogue" },
-      left,
-      h("div", {}, targets.map(({ node }) => node)),
+      asked,
+      h("div", { class: "predictions" }, targets.map(({ node }) => node)),
+      other,
     ),
     h("div", { class: "cards" }, said, settings, record),
   );
