@@ -19,6 +19,12 @@ export function cell(value) {
   return value === null ? "" : String(value);
 }
 
+/** Write a value as it would be said. */
+export function spoken(value) {
+  if (value === true) return "yes";
+  return value === false ? "no" : cell(value);
+}
+
 /** Write how many there are. */
 export function count(value) {
   return value.toLocaleString("en");

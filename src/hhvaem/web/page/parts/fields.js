@@ -1,7 +1,7 @@
 // A field for a value of a column, of the sort that its kind needs.
 
 import { freshId, h } from "../dom.js";
-import { cell } from "../words.js";
+import { spoken } from "../words.js";
 
 const FEW = 6;
 
@@ -54,10 +54,4 @@ function radios(levels, label) {
 
 function chosen(levels, index) {
   return index === "" ? "" : levels[Number(index)];
-}
-
-/** Write a level as it would be said. */
-export function spoken(value) {
-  if (value === true) return "yes";
-  return value === false ? "no" : cell(value);
 }

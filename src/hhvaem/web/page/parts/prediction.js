@@ -4,8 +4,7 @@ import { drawnToFit, h, put } from "../dom.js";
 import { intervalHistory, shareHistory } from "../plots/history.js";
 import { asTable } from "../plots/picture.js";
 import { linear } from "../plots/scale.js";
-import { between, ends, percent, sentence, within } from "../words.js";
-import { spoken } from "./fields.js";
+import { between, ends, percent, sentence, spoken, within } from "../words.js";
 
 /** Show a target; `update(session)` moves it. */
 export function predictionOf(target) {

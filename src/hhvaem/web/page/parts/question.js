@@ -3,8 +3,8 @@
 import { api } from "../api.js";
 import { h, put } from "../dom.js";
 import { asTable } from "../plots/picture.js";
-import { listed, number, plural, sentence } from "../words.js";
-import { spoken, valueField } from "./fields.js";
+import { listed, number, plural, spoken } from "../words.js";
+import { valueField } from "./fields.js";
 import { inWords, shortly } from "./prediction.js";
 import { attempt, problemSlot } from "./problem.js";
 
@@ -130,17 +130,21 @@ function why(id, column) {
 }
 
 function changes({ column, now, answers }) {
-  const rows = [["as it is now", now], ...answers.map(({ value, predictions }) => [`${column} were ${spoken(value)}`, predictions])];
+  const rows = [
+    ["As it is now", now],
+    ...answers.map(({ value, predictions }) => [`If ${column} were ${spoken(value)}`, predictions]),
+  ];
   return h(
     "ul",
     { class: "changes" },
-    rows.map(([text, predictions], i) =>
+    rows.map(([text, predictions]) =>
       h(
         "li",
         {},
-        h("span", {}, i ? `If ${text}` : sentence(text)),
+        h("span", {}, text),
         predictions.map((each) =>
-          h("span", {}, h("strong", {}, shortly(each)), ` ${inWords(each).toLowerCase()}`),
+          // Of a class, the words say which.
+          h("span", {}, each.shares ? null : h("strong", {}, `${shortly(each)} `), inWords(each)),
         ),
       ),
     ),

@@ -1,7 +1,7 @@
 // How a prediction moved, answer by answer, from top to bottom.
 
 import { svg } from "../dom.js";
-import { between, cell, cut, number, percent } from "../words.js";
+import { between, cut, number, percent, spoken } from "../words.js";
 import { picture } from "./picture.js";
 import { linear, ticks } from "./scale.js";
 
@@ -48,7 +48,7 @@ export function shareHistory(steps, width, name) {
     steps.length * row + 4,
     `How the prediction of ${name} moved`,
     steps.map(({ label, prediction }) => `${label}: ` + prediction.shares
-      .map(({ value, share }) => `${cell(value)} ${percent(share)}`).join(", ")).join("; "),
+      .map(({ value, share }) => `${spoken(value)} ${percent(share)}`).join(", ")).join("; "),
     steps.map(({ label, prediction }, i) => {
       const top = i * row + (above ? 20 : 6);
       let sum = 0;
@@ -59,7 +59,7 @@ export function shareHistory(steps, width, name) {
         prediction.shares.map(({ value, share }, k) => {
           const left = start + x(sum);
           sum += share;
-          const text = `${cell(value)} ${percent(share)}`;
+          const text = `${spoken(value)} ${percent(share)}`;
           return [
             svg(
               "rect",

@@ -3,12 +3,11 @@
 import { api } from "../api.js";
 import { h, put, svg } from "../dom.js";
 import { announce } from "../live.js";
-import { spoken } from "../parts/fields.js";
 import { inWords, predictionOf, shortly } from "../parts/prediction.js";
 import { attempt, problemSlot } from "../parts/problem.js";
 import { answerForm, questionCard } from "../parts/question.js";
 import { costFields, ruleFields, rulesInWords } from "../parts/settings.js";
-import { listed, number, plural } from "../words.js";
+import { listed, number, plural, spoken } from "../words.js";
 
 export async function sessionView({ params: [id] }) {
   const first = await api.session(id);
