@@ -86,10 +86,8 @@ async def opened(settings: Settings) -> AsyncIterator[House]:
         try:
             yield house
         finally:
-            await house.jobs.close()
-            working.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await working
+            house.jobs.close()
+            await working
             house.compute.close()
 
 

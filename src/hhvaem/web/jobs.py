@@ -215,20 +215,25 @@ class Jobs:
         yield f"event: end\ndata: {json.dumps(job.told())}\n\n"
 
     async def work(self) -> None:
-        """Do one job after the other, without end."""
-        while True:
+        """Do one job after the other, until the server is closed."""
+        while not self.closing:
             self._wake.clear()
             while self._line:
-                await self._do(self._line[0])
-            await self._wake.wait()
+                job = self._line[0]
+                try:
+                    await self._do(job)
+                except OSError as error:  # no process, no disk: the next may have more luck
+                    reason = f"Training could not be started: {error.strerror}; try again later."
+                    self._end(job, "failed", reason)
+            if not self.closing:
+                await self._wake.wait()
 
-    async def close(self) -> None:
-        """End all jobs."""
+    def close(self) -> None:
+        """End all jobs; `work` ends when their process has."""
         self.closing = True
         for job in list(self._line):
             self.cancel(job, "The server was stopped.")
-        if self._process is not None:
-            await _ended(self._process)
+        self._wake.set()
 
     async def _do(self, job: Job) -> None:
         job.state, job.begun = "running", time.time()
@@ -250,6 +255,8 @@ class Jobs:
         self._process = process
         assert process.stdin is not None
         assert process.stdout is not None
+        if job.state != "running":  # cancelled before there was a process
+            process.terminate()
         try:
             process.stdin.write((json.dumps(job.order) + "\n").encode())
             async for line in process.stdout:
@@ -336,7 +343,8 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
     if process.stdin is not None:
         process.stdin.close()
     try:
-        await asyncio.wait_for(process.wait(), GRACE)
+        async with asyncio.timeout(GRACE):
+            await process.wait()
     except TimeoutError:
         process.kill()
         await process.wait()

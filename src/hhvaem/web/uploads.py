@@ -126,9 +126,8 @@ async def as_plain_table(
         start_new_session=True,
     )
     try:
-        said, _ = await asyncio.wait_for(
-            process.communicate(json.dumps(order).encode()), limits.reading_seconds
-        )
+        async with asyncio.timeout(limits.reading_seconds):
+            said, _ = await process.communicate(json.dumps(order).encode())
     except TimeoutError:
         said = b""
     finally:
