@@ -44,7 +44,7 @@ def refusal(answer: Any, status: int) -> str:
     assert answer.status_code == status, answer.text
     assert set(answer.json()) == {"error"}
     sentence: str = answer.json()["error"]
-    assert sentence.endswith(".")
+    assert sentence.endswith((".", "?"))
     assert "\n" not in sentence
     assert "Traceback" not in sentence
     return sentence

@@ -89,7 +89,7 @@ def test_gains_are_those_of_the_library(client: TestClient, model_file: Path) ->
     known = TABLE.drop_columns(["glucose"])
     body = {"rows": as_json(known), "costs": {"crp": 2}}
     found = client.post("/api/models/served/acquire", json=body).json()
-    gains = loaded(model_file).acquire(known, {"crp": 2}).to_pylist()
+    gains = loaded(model_file).acquire(known, {"crp": 2.0}).to_pylist()
     for row, truth in zip(found["gains"], gains, strict=True):
         for name, gain in truth.items():
             assert row[name] is None if np.isnan(gain) else row[name] == pytest.approx(gain)

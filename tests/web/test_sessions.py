@@ -33,7 +33,7 @@ def without_time(session: Any) -> Any:
 
 def test_the_page_asks_what_the_library_does(client: TestClient, model_file: Path) -> None:
     model = loaded(model_file)
-    ours = Session(model, {"sex": "female"}, costs={"crp": 3.0}, stop=budget(4))
+    ours = Session(model, {"sex": "female"}, costs={"crp": 3.0}, stop=budget(4.0))
     page = begin(client, known={"sex": "female"}, costs={"crp": 3}, rules={"budget": 4})
     for value in (70, None, None, None):
         question = ours.ask()
