@@ -9,7 +9,12 @@ const [OPENING, CLOSING] = [120, 250];
 
 /** Watch the filled cells in `area`; `load(row, column)` gives the law of one. */
 export function watchCells(area, load, signal) {
-  const card = h("aside", { class: "law", hidden: true, "aria-live": "polite" });
+  const card = h("aside", {
+    class: "law",
+    hidden: true,
+    "aria-live": "polite",
+    "aria-label": "What this cell could be",
+  });
   const laws = new Map();
   let [anchor, pinned, timer] = [null, false, 0];
   document.body.append(card);

@@ -57,7 +57,8 @@ export function progressCard(job, { signal, ended }) {
       put(curve, drawnToFit(h("div"), (width) => sparkline(values, width)));
     }
     put(facts, factsOf(now, losses));
-    if (stage.textContent !== said) announce((said = stage.textContent));
+    const news = `${stage.textContent}${quarters(progress)}`;
+    if (news !== said) announce((said = news));
   }
 
   show(job);
@@ -82,6 +83,12 @@ function inWords({ progress, ahead, state }) {
     return ahead ? `Waiting for ${plural(ahead, "job")} before this one` : "Waiting";
   }
   return STAGES[progress.stage] ?? "Working";
+}
+
+/** How far it is, in words that change seldom enough to be read out. */
+function quarters({ step, steps }) {
+  const done = steps ? Math.floor((4 * step) / steps) : 0;
+  return done ? `: ${25 * done} percent` : "";
 }
 
 function legsOf({ progress, task }) {

@@ -3,9 +3,11 @@
 import { svg } from "../dom.js";
 import { percent } from "../words.js";
 
+const SHADES = 5;
+
 /** Draw the strip of a column; `bands` are what the server tells of the map of missingness. */
 export function strip(bands, rows, column, name, missing) {
-  const node = svg(
+  return svg(
     "svg",
     {
       class: "strip",
@@ -14,19 +16,20 @@ export function strip(bands, rows, column, name, missing) {
       role: "img",
       "aria-label": `Where ${name} has holes: ${percent(missing / rows)} of its cells`,
     },
-    bands
-      .filter((band) => band.missing[column] > 0)
-      .map((band) =>
-        svg("rect", {
-          class: "hole",
-          x: band.first,
-          width: band.rows,
-          y: 0,
-          height: 1,
-          // Half a band of holes must still be seen.
-          opacity: Math.min(0.25 + 0.75 * band.missing[column], 1),
-        }),
-      ),
+    [...byShade(bands, column)].map(([shade, path]) =>
+      svg("path", { class: "hole", d: path, opacity: shade }),
+    ),
   );
-  return node;
+}
+
+/** Put bands that are about as full of holes together: hundreds of columns have few shapes then. */
+function byShade(bands, column) {
+  const paths = new Map();
+  for (const { first, rows, missing } of bands) {
+    if (!missing[column]) continue;
+    // A single hole in a band must still be seen.
+    const shade = 0.25 + 0.75 * (Math.ceil(SHADES * missing[column]) / SHADES);
+    paths.set(shade, `${paths.get(shade) ?? ""}M${first} 0h${rows}v1h${-rows}z`);
+  }
+  return paths;
 }

@@ -4,6 +4,7 @@ import { api } from "../api.js";
 import { h } from "../dom.js";
 import { grid } from "../parts/grid.js";
 import { watchCells } from "../parts/law_card.js";
+import { notesOf } from "../parts/notes.js";
 import { legend } from "../plots/picture.js";
 import { go } from "../router.js";
 import { columnTab } from "./columns.js";
@@ -18,7 +19,7 @@ const TABS = [
 ];
 
 export async function modelView({ params: [id, tab, detail], signal }) {
-  const model = await api.model(id);
+  const [model, notes] = await Promise.all([api.model(id), notesOf(id)]);
   if (model.task === "predict") {
     go(`/ask/${id}`, { replace: true });
     return null;
@@ -34,8 +35,9 @@ export async function modelView({ params: [id, tab, detail], signal }) {
       { class: "crumbs" },
       table ? h("a", { href: `#/table/${table.id}` }, "The table with its holes") : h("a", { href: "#/" }, "Start"),
     ),
-    h("h1", {}, `${model.name}, filled`),
+    h("h1", {}, table ? `${model.name}, filled` : model.name),
     h("p", { class: "lead" }, model.summary),
+    notes,
     !table &&
       h("p", { class: "note" }, "The table of this model is not here any more; the model itself is."),
     h(

@@ -3,6 +3,7 @@
 import { api } from "../api.js";
 import { h } from "../dom.js";
 import { valueField } from "../parts/fields.js";
+import { notesOf } from "../parts/notes.js";
 import { attempt, problemSlot } from "../parts/problem.js";
 import { costFields, ruleFields } from "../parts/settings.js";
 import { go } from "../router.js";
@@ -12,7 +13,7 @@ import { listed } from "../words.js";
 const MANY = 16;
 
 export async function setupView({ params: [id] }) {
-  const model = await api.model(id);
+  const [model, notes] = await Promise.all([api.model(id), notesOf(id)]);
   if (model.task === "fill") {
     go(`/model/${id}`, { replace: true });
     return null;
@@ -71,6 +72,7 @@ export async function setupView({ params: [id] }) {
     { class: "narrow" },
     h("p", { class: "crumbs" }, h("a", { href: "#/ask" }, "Ask")),
     h("h1", {}, `A new case: finding out ${targets}`),
+    notes,
     form,
     h(
       "p",
