@@ -36,6 +36,7 @@ def started(folder: Path, *options: str) -> Iterator[tuple[Any, str]]:
     finally:
         process.kill()
         process.wait()
+        process.stdout.close()
 
 
 def test_the_page_is_served_and_ends_with_ctrl_c(tmp_path: Path) -> None:
@@ -118,7 +119,7 @@ def test_another_host_has_a_token(tmp_path: Path) -> None:
 def test_bad_options_are_refused(tmp_path: Path) -> None:
     (tmp_path / "table.csv").write_text("a,b\n1,2\n")
     assert "table.csv" in refused("serve", tmp_path / "table.csv", "--no-open")
-    assert "does not exist" in refused("serve", tmp_path / "none.hhvaem", "--no-open")
+    assert "No such file" in refused("serve", tmp_path / "none.hhvaem", "--no-open")
     assert "--keep" in refused("serve", "--keep", tmp_path / "table.csv", "--no-open")
     assert "token" in refused("serve", "--token", "short", "--no-open")
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -1,6 +1,7 @@
 """The service as an ASGI application."""
 
 import contextlib
+import traceback
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -144,6 +145,7 @@ async def _http(request: Request, error: Exception) -> Json:
 
 
 async def _unexpected(request: Request, error: Exception) -> Json:
+    traceback.print_exception(error)
     return Json(
         {"error": "Something went wrong inside of the server; its terminal says more."}, 500
     )

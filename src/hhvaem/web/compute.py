@@ -73,3 +73,5 @@ def sharing_programs(folder: Path) -> Iterator[None]:
 def without_notes() -> None:
     """Let notes about tables not pile up: what is worth knowing stands in answers."""
     warnings.simplefilter("ignore", TableWarning)
+    # A program that is compiled while the private folder goes has nowhere to be kept.
+    warnings.filterwarnings("ignore", message="Error writing persistent compilation cache")

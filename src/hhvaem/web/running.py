@@ -31,9 +31,11 @@ def bound(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        listening = socket.socket(family, kind, protocol)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
+        with contextlib.ExitStack() as failing:
+            listening = failing.enter_context(socket.socket(family, kind, protocol))
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+            failing.pop_all()
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(
@@ -82,7 +84,8 @@ def run(settings: Settings, listening: socket.socket, ready: Callable[[], None])
         create_app(settings),
         lifespan="on",
         access_log=False,
-        log_level="error",
+        # What goes wrong inside is told by the service; of requests that the end cuts off, nothing.
+        log_level="critical",
         server_header=False,
         date_header=False,
         timeout_graceful_shutdown=GRACE,
