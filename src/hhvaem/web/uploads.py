@@ -15,7 +15,7 @@ from hhvaem.web.refusals import RefusedError
 
 ACCEPTED = (*TEXT_SUFFIXES, *(f"{suffix}.gz" for suffix in TEXT_SUFFIXES), *SUFFIXES[3:])
 # How long the rest of a file that is too large is listened to, so that its sender hears why.
-PATIENCE = 30.0
+PATIENCE = 120.0
 # Letters of a file's name that are kept.
 LONGEST_NAME = 120
 
