@@ -110,7 +110,8 @@ function called(kind, says) {
 }
 
 function remark(column) {
-  if (column.problem) return h("span", { class: "why" }, column.problem);
+  // Why stands above the table, where there is room for it.
+  if (column.problem) return null;
   return [
     column.level_count > 6 ? plural(column.level_count, "level") : column.values,
     column.note && h("span", { class: "why" }, column.note),

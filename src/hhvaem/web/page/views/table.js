@@ -9,6 +9,8 @@ import { askForm, fillForm } from "../parts/train.js";
 import { count, percent, plural } from "../words.js";
 
 const BANDS = 120;
+// More columns that are left as they are than this are folded away.
+const SHOWN = 5;
 
 export async function tableView({ params: [id] }) {
   const [about, table, map, state] = await Promise.all([
@@ -22,7 +24,11 @@ export async function tableView({ params: [id] }) {
   const asking = h("div");
 
   function show(now) {
-    put(notes, now.notes.map((note) => h("p", { class: "note" }, note)));
+    put(
+      notes,
+      now.notes.map((note) => h("p", { class: "note" }, note)),
+      refused(now.columns),
+    );
     put(
       rows,
       grid({
@@ -93,6 +99,22 @@ export async function tableView({ params: [id] }) {
     h("h2", {}, "Rows"),
     h("p", { class: "soft" }, "Hatched cells are missing."),
     rows,
+  );
+}
+
+/** Columns that cannot be used as they are, and why. */
+function refused(columns) {
+  const left = columns.filter(({ problem }) => problem);
+  if (!left.length) return null;
+  return h(
+    "details",
+    { class: "note refused", open: left.length <= SHOWN },
+    h("summary", {}, `Left as ${left.length === 1 ? "it is" : "they are"}, and why`),
+    h(
+      "ul",
+      { class: "plain" },
+      left.map(({ problem }) => h("li", {}, problem)),
+    ),
   );
 }
 
