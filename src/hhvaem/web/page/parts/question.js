@@ -59,7 +59,10 @@ function gainBar({ gain, error, cost }, most, unit) {
 /** Fields for some columns, with the three ways to answer. */
 export function answerForm(id, columns, answered) {
   const slot = problemSlot();
-  const fields = columns.map((column) => [column, valueField(column, labelOf(column, columns), { hint: "" })]);
+  const fields = columns.map((column) => [
+    column,
+    valueField(column, labelOf(column, columns), { hint: "" }),
+  ]);
   const told = h("button", { type: "submit", class: "main" }, "Answer");
   const unknown = h("button", { type: "button" }, "I do not know");
   const never = h("button", { type: "button" }, "Cannot be measured");

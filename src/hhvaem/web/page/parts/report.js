@@ -52,9 +52,10 @@ export async function reportOf(job) {
         h(
           "p",
           { class: "soft" },
-          "Each panel counts where the truth was in what the model had said. If it is honest, all bars are about as " +
-            "high as the line, most of them within the grey band. Bars that rise at both ends mean it was too " +
-            "sure; a hump in the middle, that its intervals are wider than they need be.",
+          "Each panel counts where the truth was in what the model had said. If it is honest, all " +
+            "bars are about as high as the line, most of them within the grey band. Bars that rise " +
+            "at both ends mean it was too sure; a hump in the middle, that its intervals are wider " +
+            "than they need be.",
         ),
         h(
           "div",
@@ -87,7 +88,8 @@ function verdictOf(each, all) {
   const most = Math.max(...scores.filter(Number.isFinite), 1e-9);
   const bar = (kind, value, says) => {
     if (!Number.isFinite(value)) return null;
-    const node = h("span", { class: `bar ${kind}`, role: "img", "aria-label": `${says} ${value.toFixed(2)}` });
+    const label = `${says} ${value.toFixed(2)}`;
+    const node = h("span", { class: `bar ${kind}`, role: "img", "aria-label": label });
     node.style.width = `${(100 * value) / most}%`;
     return node;
   };

@@ -22,8 +22,8 @@ export async function chooseView() {
       h(
         "p",
         { class: "lead" },
-        "Of a new case little is known. The page predicts what you want to find out, says how sure it is, and asks for the value " +
-          "that would tell most for its cost.",
+        "Of a new case little is known. The page predicts what you want to find out, says how " +
+          "sure it is, and asks for the value that would tell most for its cost.",
       ),
     ),
     models.length > 0 &&

@@ -20,11 +20,15 @@ export async function downloadTab({ model, table }) {
     many.addEventListener("input", renew);
     renew();
     cards.push(
-      card("The filled table", "One value for each hole. What was known is as it was.", formats(`${at}/filled`)),
+      card(
+        "The filled table",
+        "One value for each hole. What was known is as it was.",
+        formats(`${at}/filled`),
+      ),
       card(
         "Several completed tables",
-        "Each hole drawn anew for every table, so that a later analysis sees how unsure the fills are. One long file " +
-          "with the number of the draw and of the row in front.",
+        "Each hole drawn anew for every table, so that a later analysis sees how unsure the fills " +
+          "are. One long file with the number of the draw and of the row in front.",
         links,
         h("label", { class: "field short" }, `How many, up to ${plural(draws, "draw")}`, many),
       ),
@@ -34,7 +38,13 @@ export async function downloadTab({ model, table }) {
     card(
       "The model",
       ["To fill other tables with the same columns: ", h("code", {}, "hhvaem impute MODEL TABLE"), "."],
-      [h("a", { class: "button", href: `${at}/file`, download: true }, model.bytes ? `Model, ${bytes(model.bytes)}` : "Model")],
+      [
+        h(
+          "a",
+          { class: "button", href: `${at}/file`, download: true },
+          model.bytes ? `Model, ${bytes(model.bytes)}` : "Model",
+        ),
+      ],
     ),
   );
   return h("section", { class: "cards", "aria-label": "Download" }, cards);

@@ -33,7 +33,9 @@ export async function modelView({ params: [id, tab, detail], signal }) {
     h(
       "p",
       { class: "crumbs" },
-      table ? h("a", { href: `#/table/${table.id}` }, "The table with its holes") : h("a", { href: "#/" }, "Start"),
+      table
+        ? h("a", { href: `#/table/${table.id}` }, "The table with its holes")
+        : h("a", { href: "#/" }, "Start"),
     ),
     h("h1", {}, table ? `${model.name}, filled` : model.name),
     h("p", { class: "lead" }, model.summary),
@@ -73,7 +75,8 @@ async function filledTab({ model, table, signal }) {
     h(
       "p",
       {},
-      "Point at a filled cell, tap it, or move to it with the tab and arrow keys, to see what else it could be.",
+      "Point at a filled cell, tap it, or move to it with the tab and arrow keys, to see what " +
+        "else it could be.",
     ),
     legend([
       ["filled", "filled in: bold, with a mark in the corner"],

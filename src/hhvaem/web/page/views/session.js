@@ -154,7 +154,9 @@ function saidCard(session, moved) {
       ? h(
           "ol",
           { class: "said" },
-          before.map(([name, value]) => h("li", {}, name, ": ", h("strong", {}, spoken(value)), h("small", {}, " known before"))),
+          before.map(([name, value]) =>
+            h("li", {}, name, ": ", h("strong", {}, spoken(value)), h("small", {}, " known before")),
+          ),
           history.map(({ column, answer, value, cost }) =>
             h(
               "li",

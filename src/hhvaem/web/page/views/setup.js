@@ -41,7 +41,12 @@ export async function setupView({ params: [id] }) {
       "details",
       { class: "card" },
       h("summary", {}, "What does it cost to find out?"),
-      h("p", { class: "soft" }, "In money, minutes or trouble: only how they compare counts. Everything costs 1 where you say nothing."),
+      h(
+        "p",
+        { class: "soft" },
+        "In money, minutes or trouble: only how they compare counts. Everything costs 1 where you " +
+          "say nothing.",
+      ),
       costs.node,
     ),
     h(

@@ -101,7 +101,11 @@ function fileCard(about) {
     h(
       "div",
       { class: "beside" },
-      h("p", { class: "soft" }, "No table at hand? A made-up clinic: 600 patients, 12 columns, a fifth missing."),
+      h(
+        "p",
+        { class: "soft" },
+        "No table at hand? A made-up clinic: 600 patients, 12 columns, a fifth missing.",
+      ),
       example,
     ),
     h(
@@ -128,9 +132,8 @@ function owned(about, state) {
     section("Filled tables", fills.map(modelEntry)),
     section("Models to ask", predicts.map(askEntry)),
     section("Tables", state.tables.map(tableEntry)),
-    state.models.length
-      ? h("p", { class: "soft" }, "Finished models are kept in the folder ", h("code", {}, about.kept_in), ".")
-      : null,
+    state.models.length > 0 &&
+      h("p", { class: "soft" }, "Finished models are kept in ", h("code", {}, about.kept_in), "."),
   ];
 }
 

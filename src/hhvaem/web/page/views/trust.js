@@ -48,9 +48,9 @@ function invitation({ model, table, about, started, before }) {
     h(
       "p",
       {},
-      "Some cells that are known are hidden, filled again by a model that never saw them, and compared with " +
-        "the truth, beside other methods. It says of each column whether its fills can be trusted. This takes a " +
-        "few times as long as filling the table.",
+      "Some cells that are known are hidden, filled again by a model that never saw them, and " +
+        "compared with the truth, beside other methods. It says of each column whether its fills " +
+        "can be trusted. This takes a few times as long as filling the table.",
     ),
     how.node,
     slot.node,
