@@ -138,8 +138,9 @@ def test_the_record_goes_on_elsewhere(client: TestClient, model_file: Path, tmp_
     predicted: Any = again.predict()
     assert predicted.low == session["predictions"][0]["low"]
     text = client.get(f"/api/sessions/{session['id']}/record.csv").text
-    names, start, only = csv.reader(io.StringIO(text))
+    names, known, start, only = csv.reader(io.StringIO(text))
     assert names[:5] == ["column", "answer", "value", "gain", "cost"]
+    assert known[:3] == ["sex", "known", "male"]
     assert start[1] == "start"
     assert only[:3] == ["age", "value", "44"]
 

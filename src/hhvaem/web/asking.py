@@ -272,11 +272,13 @@ class Asking:
         return json.dumps({**saved, "record": self.told()}, indent=1)
 
     def record_table(self) -> str:
-        """Write the answers as CSV, a line for each."""
+        """Write what was known and the answers as CSV, a line for each."""
         out = io.StringIO()
         names = [each["name"] for each in self.targets]
         ends = [f"{name} {what}" for name in names for what in ("predicted", "low", "high")]
         lines: list[list[Any]] = [["column", "answer", "value", "gain", "cost", *ends]]
+        for name, value in self._case.given.items():
+            lines.append([name, "known", cell(value), "", "", *[""] * len(ends)])
         lines.append(["", "start", "", "", "", *_numbers(self._start)])
         for said in self._said:
             gain = "" if said.gain is None else said.gain
