@@ -74,6 +74,20 @@ def test_from_a_file_to_its_filled_table(page: Page, small: Path) -> None:
     assert ",," not in table
 
 
+def test_a_file_is_dropped(page: Page) -> None:
+    page.run(DROP)
+    page.at("/table/")
+    page.read("dropped.csv")
+
+
+DROP = """
+const files = new DataTransfer();
+files.items.add(new File(["a,b\\n1,2\\n,3\\n4,5\\n"], "dropped.csv"));
+const drop = new DragEvent("drop", {bubbles: true, cancelable: true, dataTransfer: files});
+document.querySelector(".drop").dispatchEvent(drop);
+"""
+
+
 def test_a_kind_is_changed(page: Page) -> None:
     page.click("Use the example")
     page.at("/table/")
