@@ -83,6 +83,7 @@ def application() -> "typer.Typer":
     from hhvaem.cli.places import interruptible
     from hhvaem.cli.predict import predict
     from hhvaem.cli.schema import schema
+    from hhvaem.cli.serve import serve
 
     class Group(TyperGroup):
         def invoke(self, ctx: Any) -> Any:
@@ -114,7 +115,7 @@ def application() -> "typer.Typer":
     ) -> None:
         pass
 
-    for command in (demo, schema, fit, impute, predict, ask, evaluate):
+    for command in (demo, schema, fit, impute, predict, ask, evaluate, serve):
         app.command()(command)
     app.add_typer(data, name="data")
     app.add_typer(paper, name="paper")

@@ -1,0 +1,1 @@
+"""The local page and service behind `hhvaem serve` (extra `web`)."""

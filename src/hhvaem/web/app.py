@@ -1,0 +1,151 @@
+"""The service as an ASGI application."""
+
+import contextlib
+import traceback
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+import hhvaem
+from hhvaem.errors import InputError
+from hhvaem.web import (
+    routes_jobs,
+    routes_models,
+    routes_page,
+    routes_service,
+    routes_sessions,
+    routes_tables,
+)
+from hhvaem.web.bodies import Problem
+from hhvaem.web.house import Settings, opened
+from hhvaem.web.limits import Limits
+from hhvaem.web.plain import Json
+from hhvaem.web.refusals import RefusedError, for_readers
+from hhvaem.web.security import Guard, Receive, Scope, Send
+from hhvaem.web.warming import warmed
+
+DESCRIPTION = """Fill the holes of a table with honest uncertainty, predict from what is known, and
+be asked for what is worth knowing. Every error is a JSON object with one sentence, `error`."""
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem, "description": said}
+    for status, said in {
+        400: "Bad input",
+        401: "The token is missing or wrong",
+        403: "Another host or origin, or not allowed",
+        404: "No such thing, or another's",
+        409: "Not now",
+        413: "Too large",
+        422: "A field is missing or of the wrong type",
+        429: "Too many",
+        503: "The server is being stopped",
+    }.items()
+}
+_STATUS = {
+    404: "There is nothing at this address.",
+    405: "This address does not take such a request.",
+    415: "The request is no JSON; send it as `application/json`.",
+}
+
+
+def create_app(settings: Settings) -> Guard:
+    """Make the application; what it has begins and ends with its lifespan."""
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with opened(settings) as house:
+            app.state.house = house
+            async with warmed(house):
+                yield
+
+    app = FastAPI(
+        title="hhvaem",
+        version=hhvaem.__version__,
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        # Their pages load scripts from elsewhere.
+        docs_url=None,
+        redoc_url=None,
+        responses=REFUSALS,
+        # Nothing is sent anywhere, whatever the environment says.
+        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
+    )
+    app.include_router(routes_page.router(routes_page.files()))
+    for routes in (routes_tables, routes_jobs, routes_models, routes_service, routes_sessions):
+        app.include_router(routes.router)
+    app.add_exception_handler(RefusedError, _refused)
+    app.add_exception_handler(InputError, _bad_input)
+    app.add_exception_handler(RequestValidationError, _malformed)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _unexpected)
+    return Guard(Limited(app, settings.limits), settings.door)
+
+
+class Limited:
+    """Refuses requests that say more than they may; files have a limit of their own.
+
+    Parameters
+    ----------
+    app
+        The service.
+    limits
+        How much a request may say.
+    """
+
+    def __init__(self, app: Any, limits: Limits) -> None:
+        self._app, self._most = app, limits.body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Count while a request arrives."""
+        if scope["type"] != "http" or scope["path"] == "/api/tables":
+            await self._app(scope, receive, send)
+            return
+        length = 0
+
+        async def counted() -> Any:
+            nonlocal length
+            message = await receive()
+            length += len(message.get("body", b""))
+            if length > self._most:
+                raise HTTPException(
+                    413,
+                    f"The request is larger than {self._most / 2**20:,.0f} MB; send fewer rows.",
+                )
+            return message
+
+        await self._app(scope, counted, send)
+
+
+async def _refused(request: Request, error: Exception) -> Json:
+    assert isinstance(error, RefusedError)
+    return Json({"error": error.sentence}, error.status)
+
+
+async def _bad_input(request: Request, error: Exception) -> Json:
+    return Json({"error": for_readers(str(error))}, 400)
+
+
+async def _malformed(request: Request, error: Exception) -> Json:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
+    said = str(first["msg"]).removeprefix("Value error, ")
+    place = f"`{where}`" if where else "The request"
+    return Json({"error": f"{place} cannot be used: {said}."}, 422)
+
+
+async def _http(request: Request, error: Exception) -> Json:
+    assert isinstance(error, HTTPException)
+    known = _STATUS.get(error.status_code)
+    generic = error.detail in ("Not Found", "Method Not Allowed", "Unsupported Media Type")
+    sentence = known if known and generic else str(error.detail).rstrip(".") + "."
+    return Json({"error": sentence}, error.status_code, headers=getattr(error, "headers", None))
+
+
+async def _unexpected(request: Request, error: Exception) -> Json:
+    traceback.print_exception(error)
+    return Json(
+        {"error": "Something went wrong inside of the server; its terminal says more."}, 500
+    )

@@ -1,0 +1,169 @@
+// The next question: what it would tell, what it costs, why it is asked, and a way to answer.
+
+import { api } from "../api.js";
+import { h, put } from "../dom.js";
+import { asTable } from "../plots/picture.js";
+import { listed, number, plural, spoken } from "../words.js";
+import { valueField } from "./fields.js";
+import { inWords, shortly } from "./prediction.js";
+import { attempt, problemSlot } from "./problem.js";
+
+/**
+ * Show a question.
+ *
+ * `columns` are those of the model by name; `most` is the largest gain so far, which fills the bar;
+ * `answered` is called with the session after an answer.
+ */
+export function questionCard(session, columns, most, answered) {
+  const { question } = session;
+  // Of a group, what is known already is not asked for again.
+  const asked = question.columns.filter((name) => session.open.includes(name));
+  return h(
+    "section",
+    { class: "card question", "aria-label": "Next question" },
+    h("p", { class: "eyebrow" }, "Next question"),
+    h("h2", {}, title(question, asked)),
+    h("p", {}, question.reason),
+    gainBar(question, most, session.unit),
+    answerForm(session.id, asked.map((name) => columns.get(name)), answered),
+    why(session.id, asked[0]),
+    others(question),
+  );
+}
+
+function title(question, asked) {
+  return asked.length === 1 ? `What is ${asked[0]}?` : `What are ${listed(asked)}?`;
+}
+
+const BIT = "0.69 nats would settle an even yes-or-no question";
+
+function gainBar({ gain, error, cost }, most, unit) {
+  const bar = h("span", { class: "bar" });
+  bar.style.width = `${most > 0 && gain !== null ? Math.max((100 * gain) / most, 1.5) : 0}%`;
+  const give = error === null ? "" : ` ± ${error.toFixed(2)}`;
+  const told = gain === null ? "not known" : `${Math.max(gain, 0).toFixed(2)}${give} ${unit}`;
+  return h(
+    "dl",
+    { class: "worth" },
+    h(
+      "div",
+      {},
+      h("dt", {}, "It would tell"),
+      h("dd", {}, h("span", { class: "room", "aria-hidden": "true" }, bar), told),
+      h("dd", {}, h("small", {}, BIT)),
+    ),
+    h("div", {}, h("dt", {}, "It costs"), h("dd", {}, number(cost))),
+  );
+}
+
+/** Fields for some columns, with the three ways to answer. */
+export function answerForm(id, columns, answered) {
+  const slot = problemSlot();
+  const fields = columns.map((column) => [
+    column,
+    valueField(column, labelOf(column, columns), { hint: "" }),
+  ]);
+  const told = h("button", { type: "submit", class: "main" }, "Answer");
+  const unknown = h("button", { type: "button" }, "I do not know");
+  const never = h("button", { type: "button" }, "Cannot be measured");
+
+  async function say(button, answers) {
+    await attempt(button, slot, async () => {
+      let session;
+      // One after the other: each answer is told with what is known by then.
+      for (const answer of answers()) session = await api.answer(id, answer);
+      answered(session);
+    });
+  }
+
+  const all = (answer) => () => columns.map(({ name }) => ({ column: name, answer }));
+  const form = h(
+    "form",
+    {},
+    fields.map(([, field]) => field.node),
+    slot.node,
+    h("div", { class: "buttons" }, told, unknown, never),
+  );
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    say(told, () => entered(fields));
+  });
+  unknown.addEventListener("click", () => say(unknown, all("unknown")));
+  never.addEventListener("click", () => say(never, all("unmeasurable")));
+  return form;
+}
+
+function labelOf(column, all) {
+  const legal = column.input === "number" ? `, ${column.legal}` : "";
+  return all.length === 1 ? `Your answer${legal}` : `${column.name}${legal}`;
+}
+
+function entered(fields) {
+  const given = fields
+    .map(([{ name }, field]) => ({ column: name, answer: "value", value: field.read() }))
+    .filter(({ value }) => value !== "");
+  if (!given.length) throw new Error("Enter a value, or choose one of the other answers.");
+  return given;
+}
+
+function why(id, column) {
+  const body = h("div");
+  const slot = problemSlot();
+  const node = h(
+    "details",
+    {},
+    h("summary", {}, "What would the answer change?"),
+    slot.node,
+    body,
+  );
+  node.addEventListener(
+    "toggle",
+    async () => {
+      put(body, h("p", { class: "soft" }, "Working it out…"));
+      try {
+        put(body, changes(await api.explain(id, column)));
+      } catch (problem) {
+        put(body);
+        slot.show(problem);
+      }
+    },
+    { once: true },
+  );
+  return node;
+}
+
+function changes({ column, now, answers }) {
+  const rows = [
+    ["As it is now", now],
+    ...answers.map(({ value, predictions }) => [`If ${column} were ${spoken(value)}`, predictions]),
+  ];
+  return h(
+    "ul",
+    { class: "changes" },
+    rows.map(([text, predictions]) =>
+      h(
+        "li",
+        {},
+        h("span", {}, text),
+        predictions.map((each) =>
+          // Of a class, the words say which.
+          h("span", {}, each.shares ? null : h("strong", {}, `${shortly(each)} `), inWords(each)),
+        ),
+      ),
+    ),
+  );
+}
+
+function others({ others: rest }) {
+  if (!rest.length) return null;
+  const table = asTable(
+    ["question", "would tell", "costs"],
+    rest.map(({ name, gain, cost }) => [
+      name,
+      gain === null ? "not known" : Math.max(gain, 0).toFixed(2),
+      number(cost),
+    ]),
+  );
+  table.firstChild.textContent = `${plural(rest.length, "other question")} that could be asked`;
+  return table;
+}

@@ -1,0 +1,225 @@
+// A case: one question after another, and the prediction moving with the answers.
+
+import { api } from "../api.js";
+import { h, put, svg } from "../dom.js";
+import { announce } from "../live.js";
+import { inWords, predictionOf, shortly } from "../parts/prediction.js";
+import { attempt, problemSlot } from "../parts/problem.js";
+import { answerForm, questionCard } from "../parts/question.js";
+import { costFields, ruleFields, rulesInWords } from "../parts/settings.js";
+import { listed, number, plural, spoken } from "../words.js";
+
+export async function sessionView({ params: [id] }) {
+  const first = await api.session(id);
+  const model = await api.model(first.model);
+  const columns = new Map(model.columns.map((column) => [column.name, column]));
+  const targets = first.targets.map(predictionOf);
+  const asked = h("div");
+  const [other, said, settings, record] = [h("div"), h("div"), h("div"), h("div")];
+  let most = 0;
+
+  function show(session) {
+    most = Math.max(most, ...gainsOf(session));
+    put(
+      asked,
+      session.question ? questionCard(session, columns, most, moved) : stopSign(session),
+      session.question && session.worthless && enough(),
+    );
+    put(other, another(session, columns, moved));
+    for (const target of targets) target.update(session);
+    put(said, saidCard(session, moved));
+    put(settings, settingsCard(session, changed));
+    put(record, recordCard(session));
+  }
+
+  /** After an answer: say what became of it, and be ready for the next. */
+  function moved(session) {
+    show(session);
+    announce(`${spokenState(session)} ${spokenQuestion(session)}`);
+    const next = asked.querySelector("form input, form select") ?? asked.querySelector("h2");
+    if (next.matches("h2")) next.tabIndex = -1;
+    next.focus({ preventScroll: true });
+  }
+
+  function changed(session) {
+    show(session);
+    announce(`Changed. ${spokenQuestion(session)}`);
+  }
+
+  show(first);
+  return h(
+    "div",
+    {},
+    h("p", { class: "crumbs" }, h("a", { href: "#/ask" }, "Ask")),
+    h("h1", {}, `Finding out ${listed(first.targets.map(({ name }) => name))}`),
+    h(
+      "div",
+      { class: "dialogue" },
+      asked,
+      h("div", { class: "predictions" }, targets.map(({ node }) => node)),
+      other,
+    ),
+    h("div", { class: "cards" }, said, settings, record),
+  );
+}
+
+function gainsOf({ question, history }) {
+  const asked = question ? [question, ...question.others] : [];
+  return [...asked, ...history].map(({ gain }) => gain ?? 0);
+}
+
+function spokenState({ predictions }) {
+  return predictions.map((each) => `${each.target}: ${shortly(each)}. ${inWords(each)}`).join(" ");
+}
+
+function spokenQuestion({ question, stopped }) {
+  return question ? `Next question: ${question.columns.join(", ")}.` : `Enough. ${stopped}`;
+}
+
+function stopSign({ stopped }) {
+  return h(
+    "section",
+    { class: "card stop" },
+    svg(
+      "svg",
+      { class: "sign", viewBox: "0 0 48 48", "aria-hidden": "true" },
+      svg("path", { d: "M15 3h18l12 12v18l-12 12h-18l-12-12v-18z" }),
+      svg("path", { class: "bar", d: "M13 24h22" }),
+    ),
+    h("div", {}, h("h2", {}, "Enough"), h("p", {}, stopped)),
+  );
+}
+
+function enough() {
+  return h(
+    "p",
+    { class: "note" },
+    "No question that is left is expected to tell anything. You may stop here, or go on all the same.",
+  );
+}
+
+/** Answer something that is not asked for, or correct an answer. */
+function another(session, columns, moved) {
+  const asked = new Set(session.question?.columns);
+  const open = session.open.filter((name) => !asked.has(name));
+  const known = Object.keys(session.known).filter((name) => columns.has(name));
+  if (!open.length && !known.length) return null;
+  const form = h("div");
+  const group = (label, names) =>
+    names.length > 0 &&
+    h("optgroup", { label }, names.map((name) => h("option", { value: name }, name)));
+  const select = h(
+    "select",
+    {},
+    h("option", { value: "" }, "Choose a column"),
+    group("Not known yet", open),
+    group("Known, to be corrected", known),
+  );
+  select.addEventListener("change", () =>
+    put(form, select.value && answerForm(session.id, [columns.get(select.value)], moved)),
+  );
+  return h(
+    "details",
+    { class: "card" },
+    h("summary", {}, "Answer something else, or correct an answer"),
+    h("label", { class: "field" }, "Column", select),
+    form,
+  );
+}
+
+const ANSWERS = { unknown: "not known for now", unmeasurable: "cannot be measured" };
+
+function saidCard(session, moved) {
+  const { id, history, known, aside } = session;
+  const slot = problemSlot();
+  const told = new Set(history.map(({ column }) => column));
+  const before = Object.entries(known).filter(([name]) => !told.has(name));
+  const undo = deed("Take back the last answer", !history.length, () => api.undo(id));
+  const again = deed("Ask again for what was not known", false, () => api.again(id));
+
+  function deed(text, disabled, wish) {
+    const button = h("button", { type: "button", disabled }, text);
+    button.addEventListener("click", async () => {
+      const now = await attempt(button, slot, wish);
+      if (now) moved(now);
+    });
+    return button;
+  }
+
+  return h(
+    "section",
+    { class: "card" },
+    h("h2", {}, "What was said"),
+    history.length + before.length
+      ? h(
+          "ol",
+          { class: "said" },
+          before.map(([name, value]) =>
+            h("li", {}, name, ": ", h("strong", {}, spoken(value)), h("small", {}, " known before")),
+          ),
+          history.map(({ column, answer, value, cost }) =>
+            h(
+              "li",
+              {},
+              column,
+              ": ",
+              h("strong", {}, ANSWERS[answer] ?? spoken(value)),
+              answer === "value" && h("small", {}, ` cost ${number(cost)}`),
+            ),
+          ),
+        )
+      : h("p", { class: "soft" }, "Nothing yet."),
+    h("p", { class: "soft" }, `${plural(history.length, "answer")}, ${number(session.spent)} spent.`),
+    slot.node,
+    h("div", { class: "buttons" }, undo, aside.length > 0 && again),
+  );
+}
+
+function settingsCard(session, changed) {
+  const slot = problemSlot();
+  const known = new Set(Object.keys(session.known));
+  const open = Object.entries(session.costs).filter(([name]) => !known.has(name));
+  const costs = costFields(Object.fromEntries(open));
+  const rules = ruleFields(session.rules, session.targets);
+  const button = h("button", { type: "submit" }, "Use these");
+  const form = h(
+    "form",
+    {},
+    h("h3", {}, "What it costs to find out"),
+    costs.node,
+    h("h3", {}, "When it is enough"),
+    rules.node,
+    slot.node,
+    h("div", { class: "buttons" }, button),
+  );
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const now = await attempt(button, slot, () =>
+      api.settings(session.id, { costs: { ...session.costs, ...costs.read() }, rules: rules.read() }),
+    );
+    if (now) changed(now);
+  });
+  const said = rulesInWords(session.rules);
+  return h(
+    "section",
+    { class: "card" },
+    h("h2", {}, "Costs and limits"),
+    h("p", { class: "soft" }, said ? `Now: ${said}.` : "No limit is set: it asks until nothing is left."),
+    h("details", {}, h("summary", {}, "Change them"), form),
+  );
+}
+
+function recordCard({ id }) {
+  return h(
+    "section",
+    { class: "card" },
+    h("h2", {}, "The record"),
+    h("p", { class: "soft" }, "All questions, answers and predictions, as a file."),
+    h(
+      "div",
+      { class: "buttons" },
+      h("a", { class: "button", href: `/api/sessions/${id}/record.json`, download: true }, "JSON"),
+      h("a", { class: "button", href: `/api/sessions/${id}/record.csv`, download: true }, "CSV"),
+    ),
+  );
+}

@@ -1,0 +1,170 @@
+"""A process that reads one uploaded file: `python -m hhvaem.web.reader`.
+
+Files of strangers are read here and nowhere else. The process has a limit on memory and on time, so
+that what unpacks without end, or breaks a parser, ends this process and not the server.
+It reads what to do as JSON from its standard input, writes the table as a plain Feather file, and
+says on its standard output what came of it.
+"""
+
+import gzip
+import json
+import os
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import feather, parquet
+
+from hhvaem.errors import InputError
+from hhvaem.files import read_table
+from hhvaem.web.columns import find
+
+if sys.platform != "win32":
+    import resource
+
+# What a server asks for, and a table that is too large in one way.
+TOO_LARGE = "{name} unpacks to more than this server takes ({most} MB); use a smaller table."
+MODEL = (
+    "{name} is a model of hhvaem and not a table; give the table that it is to fill, and start "
+    "`hhvaem serve MODEL` to use the model."
+)
+_BLOCK = 2**20
+# The longest header of a safetensors file.
+_HEADER = 10**8
+
+
+def main() -> None:
+    """Read a table, and say what came of it."""
+    order = json.load(sys.stdin)
+    _limit(order)
+    name, path = order["name"], Path(order["path"])
+    most = order["unpacked_bytes"] // 2**20
+    try:
+        found = _read(path, order)
+    except MemoryError:
+        found = {"error": TOO_LARGE.format(name=name, most=most)}
+    except InputError as error:
+        if isinstance(error.__cause__, MemoryError):
+            found = {"error": TOO_LARGE.format(name=name, most=most)}
+        else:
+            found = {"error": str(error).replace(str(path), name)}
+    json.dump(found, sys.stdout)
+
+
+def _limit(order: dict[str, Any]) -> None:
+    if sys.platform == "win32":
+        return
+    os.nice(5)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for what, most in (
+        (resource.RLIMIT_AS, order["reading_bytes"]),
+        (resource.RLIMIT_CPU, order["reading_seconds"]),
+    ):
+        _, hard = resource.getrlimit(what)
+        resource.setrlimit(
+            what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard)
+        )
+
+
+def _read(path: Path, order: dict[str, Any]) -> dict[str, Any]:
+    name = order["name"]
+    if _is_model(path):
+        raise InputError(MODEL.format(name=name))
+    _check_unpacked(path, order)
+    table = read_table(path, order["missing"])
+    check_size(name, table.num_rows, table.num_columns, order)
+    if sum(map(_bytes, table.columns)) > order["unpacked_bytes"]:
+        raise InputError(TOO_LARGE.format(name=name, most=order["unpacked_bytes"] // 2**20))
+    if not table.num_rows or not table.num_columns:
+        lacking = "rows" if table.num_columns else "columns"
+        raise InputError(f"{name} has no {lacking}; a table needs at least one of both.")
+    # In one piece, so that rows are found quickly, and plain, so that it is mapped and not read.
+    whole = pa.table(
+        {field: column.combine_chunks() for field, column in _columns(table)},
+        metadata=None,
+    )
+    # What the server does next is tried here: what breaks it breaks this process instead.
+    find(whole, {}, {})
+    feather.write_feather(whole, order["out"], compression="uncompressed", chunksize=10**9)
+    return {"rows": table.num_rows, "columns": table.num_columns}
+
+
+def _bytes(column: Any) -> int:
+    """Give the bytes of a column in which each level is written out where it occurs."""
+    if not pa.types.is_dictionary(column.type):
+        return int(column.nbytes)
+    return sum(_bytes_of_levels(chunk) for chunk in column.chunks)
+
+
+def _bytes_of_levels(chunk: Any) -> int:
+    levels = chunk.dictionary
+    if pa.types.is_string(levels.type) or pa.types.is_large_string(levels.type):
+        lengths = pc.binary_length(levels).take(chunk.indices)
+        return int(pc.sum(lengths).as_py() or 0) + int(chunk.indices.nbytes)
+    return len(chunk) * 8
+
+
+def _columns(table: pa.Table) -> list[tuple[str, Any]]:
+    return list(zip(table.column_names, table.unify_dictionaries().columns, strict=True))
+
+
+def check_size(name: str, rows: int, columns: int, order: dict[str, Any]) -> None:
+    """Refuse a table that is too large.
+
+    Raises
+    ------
+    InputError
+        Saying in which way.
+    """
+    for what, count, most in (
+        ("columns", columns, order["columns"]),
+        ("rows", rows, order["rows"]),
+        ("cells", rows * columns, order["cells"]),
+    ):
+        if count > most:
+            raise InputError(
+                f"{name} has {count:,} {what}, and this page takes {most:,} at most; leave some "
+                "out, or use `hhvaem fit` on the command line."
+            )
+
+
+def _is_model(path: Path) -> bool:
+    """Say whether a file is one of safetensors, as models are, whatever it is called."""
+    with path.open("rb") as file:
+        start = file.read(9)
+        if len(start) < 9 or start[8:] != b"{":
+            return False
+        length = int.from_bytes(start[:8], "little")
+        return length <= min(_HEADER, path.stat().st_size)
+
+
+def _check_unpacked(path: Path, order: dict[str, Any]) -> None:
+    """Refuse what says of itself that it is too large, before all of it is in memory."""
+    most = order["unpacked_bytes"]
+    large = InputError(TOO_LARGE.format(name=order["name"], most=most // 2**20))
+    if path.suffix == ".gz":
+        unpacked = 0
+        try:
+            with gzip.open(path) as file:
+                while block := file.read(_BLOCK):
+                    unpacked += len(block)
+                    if unpacked > most:
+                        raise large
+        except (OSError, EOFError, zlib.error):
+            return  # which is told when it is read
+    if path.suffix == ".parquet":
+        try:
+            about = parquet.read_metadata(path)
+        except (pa.ArrowException, OSError):
+            return
+        check_size(order["name"], about.num_rows, about.num_columns, order)
+        groups = (about.row_group(i) for i in range(about.num_row_groups))
+        if sum(group.total_byte_size for group in groups) > most:
+            raise large
+
+
+if __name__ == "__main__":
+    main()

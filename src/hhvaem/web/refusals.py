@@ -1,0 +1,42 @@
+"""What is refused, with the status of the answer and one sentence."""
+
+import re
+
+# In messages of the library: what to pass in Python.
+_KINDS = re.compile(r"with kinds=\{(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"): '(\w+)'\}")
+
+
+class RefusedError(Exception):
+    """A request that is refused.
+
+    Parameters
+    ----------
+    status
+        Of the answer.
+    sentence
+        What is wrong, and what to do.
+    """
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status, self.sentence = status, sentence
+
+
+def absent(what: str) -> RefusedError:
+    """Refuse what there is not, or what belongs to another: nobody can tell which."""
+    return RefusedError(404, f"There is no such {what}; it may have been removed, or be another's.")
+
+
+def for_readers(sentence: str) -> str:
+    """Say without Python and without options of a command what a message says with them.
+
+    Examples
+    --------
+    >>> for_readers("pass it through with kinds={'zip code': 'ignored'}.")
+    "pass it through as 'ignored'."
+    >>> for_readers("fit a model for each, or say --task for all.")
+    'fit a model for each, or say kind_of_target for all.'
+    """
+    found = _KINDS.sub(r"as '\1'", sentence).replace("`kinds`", "The request")
+    found = re.sub(r" \(in polars an Enum; on the command line: [^)]*\)", "", found)
+    return found.replace("--task", "kind_of_target").replace("--kind", "The request")

@@ -1,0 +1,172 @@
+"""Tables that were uploaded, each with its owner."""
+
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import feather
+
+from hhvaem.web.columns import Found, find
+from hhvaem.web.identity import token
+from hhvaem.web.limits import Limits
+from hhvaem.web.refusals import RefusedError, absent
+
+
+@dataclass
+class Table:
+    """A table, and what is said about its columns.
+
+    Parameters
+    ----------
+    id, owner, name
+        Its own name, whose it is, and what that one calls it.
+    folder
+        Where it lies, alone.
+    kinds, orders
+        What the owner has said of columns.
+    """
+
+    id: str
+    owner: str
+    name: str
+    folder: Path
+    kinds: dict[str, str] = field(default_factory=dict)
+    orders: dict[str, list[str]] = field(default_factory=dict)
+    found: list[Found] = field(default_factory=list)
+    data: pa.Table = None
+    created: float = field(default_factory=time.time)
+    used: float = field(default_factory=time.time)
+
+    @property
+    def path(self) -> Path:
+        """The file of the table."""
+        return self.folder / "table.feather"
+
+    def look(self) -> None:
+        """Open the file, and say what the columns are."""
+        self.data, self.found = find(self._mapped(), self.kinds, self.orders)
+
+    def say(self, kinds: Mapping[str, str], orders: Mapping[str, Sequence[str]]) -> None:
+        """Take what the owner says of columns.
+
+        Raises
+        ------
+        InputError
+            Where it does not fit; nothing is changed.
+        """
+        data, found = find(self._mapped(), kinds, orders)
+        self.data, self.found = data, found
+        self.kinds, self.orders = dict(kinds), {name: list(each) for name, each in orders.items()}
+
+    def asked_kinds(self) -> dict[str, str]:
+        """Give the kinds to fit with: what was said, and what is ignored for its problem."""
+        refused = {each.column.name: "ignored" for each in self.found if each.problem}
+        return refused | self.kinds | dict.fromkeys(self.orders, "ordinal")
+
+    def told(self, *, columns: bool = True) -> dict[str, Any]:
+        """Give it as JSON."""
+        missing = sum(each.missing for each in self.found)
+        cells = self.data.num_rows * self.data.num_columns
+        facts = {
+            "id": self.id,
+            "name": self.name,
+            "rows": self.data.num_rows,
+            "columns_count": self.data.num_columns,
+            "cells_missing": missing,
+            "share_missing": missing / cells,
+            "created": self.created,
+            "notes": self._notes(missing),
+        }
+        if columns:
+            facts["columns"] = [each.told(i) for i, each in enumerate(self.found)]
+        return facts
+
+    def _notes(self, missing: int) -> list[str]:
+        notes = []
+        if self.data.num_rows == 1:
+            notes.append("The table has one row, and nothing can be learned from one.")
+        if not missing:
+            notes.append("The table has no holes; its fills can still be tried out by the report.")
+        ignored = sum(each.problem is not None for each in self.found)
+        if ignored:
+            many = "1 column is" if ignored == 1 else f"{ignored} columns are"
+            notes.append(f"{many} passed through as it is; say what it is to use it.")
+        return notes
+
+    def _mapped(self) -> pa.Table:
+        return feather.read_table(self.path, memory_map=True)
+
+
+class Tables:
+    """All tables of a server.
+
+    Parameters
+    ----------
+    folder
+        Where they lie.
+    limits
+        How many there may be.
+    gone
+        Called with a table that is removed.
+    """
+
+    def __init__(self, folder: Path, limits: Limits, gone: Callable[[Table], None]) -> None:
+        self._folder, self._limits, self._gone = folder, limits, gone
+        self._tables: dict[str, Table] = {}
+
+    def new(self, owner: str, name: str) -> Table:
+        """Make room for a table; it counts when it is `add`ed.
+
+        Raises
+        ------
+        RefusedError
+            Where there are too many.
+        """
+        self._expire()
+        if len(self.of(owner)) >= self._limits.tables:
+            raise RefusedError(
+                429, f"There are {self._limits.tables} tables already; remove one of them first."
+            )
+        used = sum(file.stat().st_size for file in self._folder.parent.rglob("*") if file.is_file())
+        if len(self._tables) >= self._limits.all_tables or used > self._limits.stored_bytes:
+            raise RefusedError(429, "This server holds as much as it may; remove a table.")
+        own = token()
+        folder = self._folder / own
+        folder.mkdir(mode=0o700, parents=True)
+        return Table(own, owner, name, folder)
+
+    def add(self, table: Table) -> None:
+        """Take a table in."""
+        self._tables[table.id] = table
+
+    def of(self, owner: str) -> list[Table]:
+        """Give the tables of an owner, newest first."""
+        own = [table for table in self._tables.values() if table.owner == owner]
+        return sorted(own, key=lambda table: -table.created)
+
+    def get(self, owner: str, name: str) -> Table:
+        """Give a table to its owner."""
+        table = self._tables.get(name)
+        if table is None or table.owner != owner:
+            raise absent("table")
+        table.used = time.time()
+        return table
+
+    def has(self, name: str | None) -> bool:
+        """Say whether a table is still there."""
+        return name in self._tables
+
+    def remove(self, table: Table) -> None:
+        """Forget a table and its files."""
+        self._tables.pop(table.id, None)
+        shutil.rmtree(table.folder, ignore_errors=True)
+        self._gone(table)
+
+    def _expire(self) -> None:
+        before = time.time() - self._limits.idle_seconds
+        for table in [each for each in self._tables.values() if each.used < before]:
+            self.remove(table)

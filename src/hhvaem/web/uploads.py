@@ -1,0 +1,146 @@
+"""Files on their way in: counted while they arrive, and read by a process of their own."""
+
+import asyncio
+import dataclasses
+import json
+import os
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from hhvaem.files import SUFFIXES, TEXT_SUFFIXES
+from hhvaem.web.limits import Limits
+from hhvaem.web.refusals import RefusedError
+
+ACCEPTED = (*TEXT_SUFFIXES, *(f"{suffix}.gz" for suffix in TEXT_SUFFIXES), *SUFFIXES[3:])
+# How long the rest of a file that is too large is listened to, so that its sender hears why.
+PATIENCE = 120.0
+# Letters of a file's name that are kept.
+LONGEST_NAME = 120
+
+
+def checked_name(name: str) -> tuple[str, str]:
+    r"""Give what a file is called without folders and control characters, and its suffix.
+
+    Raises
+    ------
+    RefusedError
+        Where the suffix is that of no table.
+
+    Examples
+    --------
+    >>> checked_name("C:\\data\\patients.CSV.gz")
+    ('patients.CSV.gz', '.csv.gz')
+    """
+    last = name.replace("\\", "/").rpartition("/")[2]
+    plain = "".join(c if c.isprintable() else "_" for c in last).strip()[-LONGEST_NAME:]
+    suffix = next((each for each in ACCEPTED if plain.lower().endswith(each)), None)
+    if plain.lower().endswith((".hhvaem", ".safetensors")):
+        raise RefusedError(
+            400,
+            f"{plain} is a model and not a table; give the table that it is to fill, and start "
+            "`hhvaem serve MODEL` to use the model.",
+        )
+    if suffix is None:
+        raise RefusedError(
+            400,
+            f"{plain or 'The file'} is none of {', '.join(ACCEPTED)}; save the table as CSV, "
+            "Parquet or Feather, and give its name with `?name=`.",
+        )
+    return plain, suffix
+
+
+async def received(
+    body: AsyncIterator[bytes], path: Path, announced: str | None, limits: Limits
+) -> int:
+    """Write a body to a new file, and give its length.
+
+    Raises
+    ------
+    RefusedError
+        As soon as it is too large; nothing is left of it.
+    """
+    most = limits.upload_bytes
+    large = RefusedError(
+        413,
+        f"The file is larger than the {most / 2**20:,.0f} MB that this page takes; leave rows or "
+        "columns out, or use `hhvaem fit` on the command line.",
+    )
+    if announced is not None and announced.isdigit() and int(announced) > most:
+        await _ignored(body)
+        raise large
+    length = 0
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            async for block in body:
+                length += len(block)
+                if length > most:
+                    await _ignored(body)
+                    raise large
+                file.write(block)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    if not length:
+        path.unlink()
+        raise RefusedError(400, "The file is empty; a table needs at least a header.")
+    return length
+
+
+async def _ignored(body: AsyncIterator[bytes]) -> None:
+    """Listen to the end: browsers do not hear an answer while they are still talking."""
+    end = time.monotonic() + PATIENCE
+    async for _ in body:
+        if time.monotonic() > end:
+            return
+
+
+async def as_plain_table(
+    path: Path, name: str, missing: list[str], out: Path, limits: Limits
+) -> None:
+    """Let a process of its own read a file, and write it as a plain Feather file.
+
+    Raises
+    ------
+    RefusedError
+        With what is wrong with the file.
+    """
+    order = {
+        "path": str(path),
+        "name": name,
+        "missing": missing,
+        "out": str(out),
+        **dataclasses.asdict(limits),
+    }
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "hhvaem.web.reader",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        # The allocator of the system: others reserve more than the limit before they begin.
+        env=os.environ | {"ARROW_DEFAULT_MEMORY_POOL": "system", "OPENBLAS_NUM_THREADS": "1"},
+        start_new_session=True,
+    )
+    try:
+        async with asyncio.timeout(limits.reading_seconds):
+            said, _ = await process.communicate(json.dumps(order).encode())
+    except TimeoutError:
+        said = b""
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    try:
+        found = json.loads(said)
+    except ValueError:
+        found = {
+            "error": f"{name} cannot be read: it is damaged, or unpacks to more than this server "
+            "takes; save it anew, or use a smaller table."
+        }
+    if "error" in found:
+        out.unlink(missing_ok=True)
+        raise RefusedError(400, found["error"])

@@ -1,0 +1,173 @@
+"""The journey from a table with holes to a filled one, in a browser."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from browsing import Page
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.select import Select
+
+TRAINED = 300  # seconds, on a machine that has other things to do
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """A table that is learned in no time, with two columns that depend on each other."""
+    rng = np.random.default_rng(0)
+    size = rng.normal(170, 10, 80)
+    lines = ["id,size,weight,eyes"]
+    for i, each in enumerate(size):
+        weight = "" if i % 4 == 1 else f"{each - 100 + rng.normal():.1f}"
+        eyes = "" if i % 7 == 2 else rng.choice(["blue", "brown"])
+        lines.append(f"person {i:03},{each:.1f},{weight},{eyes}")
+    path = tmp_path / "people.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_from_a_file_to_its_filled_table(page: Page, small: Path) -> None:
+    page.upload(small)
+    page.at("/table/")
+    page.read("people.csv")
+    page.see("td.hole")
+    # The identifier is left as it is, and it is said why.
+    page.see("tr.left-out")
+    assert "identifier" in page.see(".refused").text
+    assert len(page.all(".strip")) == 4
+
+    page.click("Fill the holes", "main form")
+    page.at("/job/")
+    page.see("progress")
+    assert page.all("button")
+    page.driver.refresh()
+    page.read("people.csv")
+    page.at("/model/", TRAINED)
+
+    cell = page.see(".filled-cell")
+    assert "filled in" in cell.get_attribute("aria-label")
+    ActionChains(page.driver).move_to_element(cell).perform()
+    page.see(".law svg", 60)
+    assert "in nine of ten cases" in page.see(".law .words").text
+    # By keys, too: the law of the next cell is shown when it has the focus.
+    before = page.see(".law .of").text
+    page.driver.execute_script("arguments[0].focus()", cell)
+    ActionChains(page.driver).send_keys(Keys.ARROW_DOWN).perform()
+    page.wait(lambda: page.see(".law .of").text != before, "another law")
+    ActionChains(page.driver).send_keys(Keys.ESCAPE).perform()
+    page.wait(lambda: not page.all(".law:not([hidden])"), "the end of the law")
+
+    page.click("Columns", ".tabs")
+    page.see(".figure svg")
+    page.read("were filled in")
+    page.click("Download", ".tabs")
+    page.read("Several completed tables")
+    links = [link.get_attribute("href") for link in page.all("main a.button")]
+    assert len(links) == 7
+    for link in links:
+        status, name, _ = page.fetched(link)
+        assert status == 200, link
+        assert "attachment" in name
+    _, _, table = page.fetched(next(link for link in links if link.endswith("filled.csv")))
+    assert table.startswith('"id","size","weight","eyes"')
+    assert ",," not in table
+
+
+def test_a_file_is_dropped(page: Page) -> None:
+    page.run(DROP)
+    page.at("/table/")
+    page.read("dropped.csv")
+
+
+DROP = """
+const files = new DataTransfer();
+files.items.add(new File(["a,b\\n1,2\\n,3\\n4,5\\n"], "dropped.csv"));
+const drop = new DragEvent("drop", {bubbles: true, cancelable: true, dataTransfer: files});
+document.querySelector(".drop").dispatchEvent(drop);
+"""
+
+
+def test_a_kind_is_changed(page: Page) -> None:
+    page.click("Use the example")
+    page.at("/table/")
+    select = page.see("select[aria-label='Kind of visits']")
+    Select(select).select_by_visible_text("any number")
+    page.wait(lambda: page.all("[aria-label='Kind of visits']")[0].is_enabled(), "the change")
+    page.driver.refresh()
+    kept = page.see("select[aria-label='Kind of visits']")
+    assert kept.get_attribute("value") == "real"
+
+
+def test_levels_are_put_in_order(page: Page) -> None:
+    page.click("Use the example")
+    page.at("/table/")
+    select = page.see("select[aria-label='Kind of smoker']")
+    Select(select).select_by_visible_text("levels in order")
+    page.see("dialog[open]")
+    page.see("button[aria-label='Move never up']").click()
+    page.click("Use this order", "dialog")
+    page.wait(lambda: not page.all("dialog"), "the end of the dialog")
+    page.wait(
+        lambda: page.all("[aria-label='Kind of smoker']")[0].get_attribute("value") == "ordinal",
+        "the order",
+    )
+    page.read("'current', 'never', 'former'")
+
+
+def test_training_is_cancelled(page: Page) -> None:
+    page.click("Use the example")
+    page.at("/table/")
+    page.click("Fill the holes", "main form")
+    page.at("/job/")
+    page.click("Cancel")
+    page.read("Cancelled. Nothing was kept.")
+    page.driver.refresh()
+    page.read("Cancelled. Nothing was kept.")
+    page.click("Back to the table")
+    page.at("/table/")
+
+
+def test_a_bad_file_is_refused_with_a_sentence(page: Page, tmp_path: Path) -> None:
+    bad = tmp_path / "picture.csv"
+    bad.write_bytes(bytes(range(256)) * 50)
+    page.upload(bad)
+    problem = page.see(".problem[role=alert]")
+    assert problem.text.endswith(".")
+    assert "Traceback" not in problem.text
+    # Beside the place where files are dropped, which is ready for another one.
+    assert page.run("return arguments[0].closest('.card').querySelector('.drop') !== null", problem)
+    assert "Drop a file here" in page.text()
+
+
+def test_a_table_is_removed(page: Page) -> None:
+    page.click("Use the example")
+    page.at("/table/")
+    page.open()
+    page.click("Remove", ".entries")
+    page.click("Keep", ".entries")
+    page.click("Remove", ".entries")
+    page.click("Remove for good", ".entries")
+    page.wait(lambda: "clinic.csv" not in page.text(), "the end of the table")
+
+
+@pytest.mark.slow
+def test_the_example_and_whether_it_can_be_trusted(page: Page) -> None:
+    page.click("Use the example")
+    page.at("/table/")
+    page.click("Fill the holes", "main form")
+    page.at("/job/")
+    page.see(".curve svg", TRAINED)
+    page.driver.refresh()
+    page.see(".curve svg")
+    page.at("/model/", TRAINED)
+    page.click("Can it be trusted?", ".tabs")
+    page.click("Check the fills")
+    page.see("progress")
+    page.see(".verdicts li", 2 * TRAINED)
+    assert len(page.all(".verdicts li")) == 12
+    words = {each.text for each in page.all(".verdicts .verdict")}
+    assert any("honest" in word or "trust" in word for word in words)
+    link = page.see("a[href$='report.html']").get_attribute("href")
+    status, name, _ = page.fetched(link)
+    assert (status, "attachment" in name) == (200, True)

@@ -1,0 +1,128 @@
+"""`hhvaem serve` as a person starts it, in a process of its own."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+from commands import refused
+
+COMMAND = [sys.executable, "-c", "from hhvaem.cli import main; main()", "serve", "--no-open"]
+
+
+@contextmanager
+def started(folder: Path, *options: str) -> Iterator[tuple[Any, str]]:
+    """Start a server, and give its process and its address."""
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "TMPDIR": str(folder)}
+    process = subprocess.Popen(
+        [*COMMAND, "--port", "0", *options], cwd=folder, env=environment, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline()
+        found = re.search(r"http://\S+", line)
+        assert found, line + process.stdout.read()
+        yield process, found[0]
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def test_the_page_is_served_and_ends_with_ctrl_c(tmp_path: Path) -> None:
+    with started(tmp_path) as (process, address):
+        with httpx.Client(base_url=address) as browser:
+            assert "text/html" in browser.get("/").headers["content-type"]
+            assert browser.post("/api/tables/example").status_code == 201
+            assert "server" not in browser.get("/").headers
+        assert any(tmp_path.glob("hhvaem-serve-*/tables/*/table.feather"))
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert "uploaded tables are removed" in out
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_finished_model_is_kept_and_its_place_told(tmp_path: Path) -> None:
+    with started(tmp_path) as (process, address):
+        with httpx.Client(base_url=address, timeout=60) as browser:
+            table = browser.post("/api/tables/example").json()["id"]
+            order = {"task": "fill", "preset": "fast", "max_steps": 20}
+            path = f"/api/tables/{table}/jobs"
+            job = browser.post(path, json=order).json()["id"]
+            end = time.monotonic() + 240
+            while browser.get(f"/api/jobs/{job}").json()["state"] != "done":
+                assert time.monotonic() < end
+                time.sleep(0.5)
+            browser.post(path, json={**order, "preset": "default"})
+            time.sleep(2)
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=30)
+    (kept,) = (tmp_path / "hhvaem-models").iterdir()
+    assert kept.name in out
+    assert not any(tmp_path.glob("hhvaem-serve-*"))
+
+
+@pytest.mark.slow
+def test_two_gigabytes_are_refused_while_they_arrive(tmp_path: Path) -> None:
+    block = b"1,2\n" * 2**18
+
+    def blocks() -> Iterator[bytes]:
+        yield b"a,b\n"
+        for _ in range(2048):
+            yield block
+
+    with (
+        started(tmp_path) as (_, address),
+        httpx.Client(base_url=address, timeout=300) as browser,
+    ):
+        answer = browser.post("/api/tables?name=large.csv", content=blocks())
+        assert answer.status_code == 413
+        assert "larger than the 256 MB" in answer.json()["error"]
+        left = [p for p in tmp_path.glob("hhvaem-serve-*/tables/**/*") if p.is_file()]
+        assert left == []
+
+
+def test_what_a_killed_server_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    with started(tmp_path) as (process, address):
+        httpx.post(f"{address}api/tables/example")
+        process.kill()
+        process.wait()
+    (left,) = tmp_path.glob("hhvaem-serve-*")
+    with started(tmp_path) as (process, _):
+        assert not left.exists()
+        # And that of one at work is not.
+        (own,) = tmp_path.glob("hhvaem-serve-*")
+        with started(tmp_path):
+            assert own.exists()
+
+
+def test_another_host_has_a_token(tmp_path: Path) -> None:
+    with started(tmp_path, "--host", "0.0.0.0") as (_, address):
+        bare, _, token = address.partition("?token=")
+        assert len(token) >= 20
+        assert httpx.get(bare).status_code == 401
+        assert httpx.get(address).status_code == 303
+
+
+def test_bad_options_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text("a,b\n1,2\n")
+    assert "table.csv" in refused("serve", tmp_path / "table.csv", "--no-open")
+    assert "No such file" in refused("serve", tmp_path / "none.hhvaem", "--no-open")
+    assert "--keep" in refused("serve", "--keep", tmp_path / "table.csv", "--no-open")
+    assert "token" in refused("serve", "--token", "short", "--no-open")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert f"Port {port}" in refused("serve", "--port", port, "--no-open")
+    assert "no.such.host.invalid" in refused("serve", "--host", "no.such.host.invalid", "--no-open")
