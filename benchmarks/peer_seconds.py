@@ -137,6 +137,8 @@ def draw_budgets(records: list[dict[str, Any]]) -> Any:
                     label = f"{table}, missForest"
                     axis.plot(r["seconds"], r[score], "x", color=f"C{i}", label=label)
         axis.set(xscale="log", xlabel="seconds on two cores", ylabel=title)
+        axis.set_xticks([10, 20, 50, 100, 200, 500], ["10", "20", "50", "100", "200", "500"])
+        axis.minorticks_off()
         axis.grid(alpha=0.3)
         axis.legend()
     return figure

@@ -14,9 +14,10 @@ from commands import HEARD, full_disk, hhvaem, interrupted, refused
 from saved_models import table
 
 from hhvaem import Classifier, Imputer, Regressor, load, read_table, write_table
-from hhvaem.cli.fit import Task, _summary, _task
+from hhvaem.cli.fit import _summary
 from hhvaem.errors import InputError
 from hhvaem.storage import fingerprint, read_arrays
+from hhvaem.tasks import Task, task_of
 
 FAST = ("--preset", "fast", "--steps", "60")
 COMMAND = [sys.executable, "-c", "from hhvaem.cli import main; main()"]
@@ -163,17 +164,17 @@ def test_models_with_targets_are_those_of_the_library(
 )
 def test_what_is_to_be_predicted_is_told_from_the_values(values: Any, task: Task) -> None:
     whole = pa.table({"y": values})
-    assert _task(whole, ["y"], None) == task
-    assert _task(whole, [], None) is None
+    assert task_of(whole, ["y"], None) == task
+    assert task_of(whole, [], None) is None
 
 
 def test_a_task_is_as_asked() -> None:
     whole = pa.table({"few": [1, 2, 3], "text": ["a", "b", "c"], "real": [0.5, 1.0, 2.0]})
-    assert _task(whole, ["few"], Task.REGRESSION) == Task.REGRESSION
-    assert _task(whole, ["few", "text"], None) == Task.CLASSIFICATION
-    assert _task(whole, ["few", "real"], Task.REGRESSION) == Task.REGRESSION
+    assert task_of(whole, ["few"], Task.REGRESSION) == Task.REGRESSION
+    assert task_of(whole, ["few", "text"], None) == Task.CLASSIFICATION
+    assert task_of(whole, ["few", "real"], Task.REGRESSION) == Task.REGRESSION
     with pytest.raises(InputError, match="'real' for regression, 'few' for classification; fit"):
-        _task(whole, ["few", "real"], None)
+        task_of(whole, ["few", "real"], None)
 
 
 @pytest.mark.parametrize(

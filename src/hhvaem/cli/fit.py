@@ -2,13 +2,11 @@
 
 import json
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pyarrow as pa
 import typer
@@ -22,8 +20,8 @@ from hhvaem.cli.schema import Kinds, Missing, parsed_kinds, ranked, schema_repor
 from hhvaem.containers import listed, some
 from hhvaem.errors import InputError
 from hhvaem.files import SUFFIXES, read_table
-from hhvaem.inference import FEW_LEVELS, infer_schema
-from hhvaem.reading import FAMILY, read
+from hhvaem.inference import infer_schema
+from hhvaem.tasks import Task, task_of, values_of
 
 if TYPE_CHECKING:
     from hhvaem.estimators.base import Estimator
@@ -45,13 +43,6 @@ class Preset(StrEnum):
     DEFAULT = "default"
     PAPER = "paper"
     FAST = "fast"
-
-
-class Task(StrEnum):
-    """What is predicted."""
-
-    REGRESSION = "regression"
-    CLASSIFICATION = "classification"
 
 
 def fit(
@@ -123,7 +114,7 @@ def fit(
         _check_targets(table, whole, targets, kinds)
         known = whole.drop_columns(targets)
         schema = infer_schema(known, kinds)
-        chosen = _task(whole, targets, task)
+        chosen = task_of(whole, targets, task)
         told.print(schema_report(replace(schema, filled=chosen is None)))
         if chosen:
             told.print(f"\n{escape(some(targets))}: {chosen} ({_reason(chosen, task)}).")
@@ -145,7 +136,7 @@ def fit(
             model = Imputer(**options).fit(known)
         else:
             cls = Regressor if chosen == Task.REGRESSION else Classifier
-            model = cls(**options).fit(known, _values(whole, targets))
+            model = cls(**options).fit(known, values_of(whole, targets))
         model.save(out)
     record: dict[str, Any] = {} if model.fitted_ is None else model.fitted_.record
     facts = {
@@ -192,52 +183,9 @@ def _check_targets(path: Path, table: pa.Table, targets: list[str], kinds: dict[
         raise InputError(f"{path} has no column beside {listed(targets)} to predict from.")
 
 
-def _task(table: pa.Table, targets: list[str], asked: Task | None) -> Task | None:
-    """Tell what is to be predicted: numbers or classes; None where there is no target.
-
-    Text, truth values and categories are classes, and so are whole numbers of few values.
-    """
-    found = {name: _task_of(name, table.column(name), asked) for name in targets}
-    if len(set(found.values())) > 1:
-        one, other = ([name for name in found if found[name] == each] for each in Task)
-        raise InputError(
-            f"The targets are not alike: {listed(one)} for regression, {listed(other)} for "
-            "classification; fit a model for each, or say --task for all."
-        )
-    return next(iter(found.values()), None)
-
-
-def _task_of(name: str, column: Any, asked: Task | None) -> Task:
-    reading = read(name, column)
-    if FAMILY[reading.storage] == "dates":
-        raise InputError(
-            f"The target {name!r} holds dates; convert it to numbers, such as days since one."
-        )
-    labels = reading.storage in ("text", "boolean") or reading.categories is not None
-    values = np.unique(reading.values[~reading.missing])
-    whole = bool((values % 1 == 0).all())
-    if asked == Task.REGRESSION and labels:
-        raise InputError(f"The target {name!r} holds no numbers; leave --task regression out.")
-    if asked == Task.CLASSIFICATION and not labels and not whole:
-        fraction = reading.show(int(np.flatnonzero(reading.values % 1 > 0)[0]))
-        raise InputError(
-            f"The target {name!r} holds numbers that are no classes, such as {fraction}; leave "
-            "--task classification out, or make it text."
-        )
-    few = whole and values.size <= FEW_LEVELS
-    return asked or (Task.CLASSIFICATION if labels or few else Task.REGRESSION)
-
-
 def _reason(chosen: Task, asked: Task | None) -> str:
     other = next(task for task in Task if task != chosen)
     return "as asked" if asked else f"else say --task {other}"
-
-
-def _values(table: pa.Table, targets: Sequence[str]) -> Any:
-    """Give the targets, a single one without a table around it but with its name."""
-    if len(targets) > 1:
-        return table.select(targets)
-    return nw.from_native(table, eager_only=True)[targets[0]]
 
 
 def _kept(snapshots: Path | None) -> str:

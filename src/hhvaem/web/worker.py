@@ -118,12 +118,12 @@ def _table(order: dict[str, Any]) -> pa.Table:
 
 
 def _fitted(order: dict[str, Any], teller: Teller) -> dict[str, Any]:
-    from hhvaem.cli.fit import Task, _task, _values
+    from hhvaem.tasks import Task, task_of, values_of
 
     table = _table(order)
     targets = order["targets"]
     asked = None if order["kind_of_target"] is None else Task(order["kind_of_target"])
-    chosen = _task(table, targets, asked)
+    chosen = task_of(table, targets, asked)
     known = table.drop_columns(targets)
     kinds = {name: kind for name, kind in order["kinds"].items() if name not in targets}
     model = _reporting(None if chosen is None else chosen.value, teller)(
@@ -135,7 +135,7 @@ def _fitted(order: dict[str, Any], teller: Teller) -> dict[str, Any]:
     if chosen is None:
         model.fit(known)
     else:
-        model.fit(known, _values(table, targets))
+        model.fit(known, values_of(table, targets))
     draws = 0
     if chosen is None:
         draws = _filled(model, known, order, teller)
