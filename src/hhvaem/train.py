@@ -29,6 +29,7 @@ from hhvaem.errors import InputError, TableWarning
 from hhvaem.held_out import Held, held_out_score
 from hhvaem.marginals import Direct, Marginals
 from hhvaem.model import Model, Row
+from hhvaem.networks import Pictures
 from hhvaem.steps import (
     Data,
     Settings,
@@ -169,6 +170,7 @@ def untrained(
     depth: int = 1,
     shortcut: bool = False,
     reparameterised: bool = True,
+    pictures: Pictures | None = None,
     keys: Key[Array, " models"],
 ) -> State:
     """Start a model for each key, on column models and laws of targets with an axis of models.
@@ -185,6 +187,7 @@ def untrained(
             depth=depth,
             shortcut=shortcut,
             reparameterised=reparameterised,
+            pictures=pictures,
             key=model_key,
         )
         return init(model, settings, key=key)
