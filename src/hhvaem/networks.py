@@ -14,6 +14,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 # Channels that are normalised together, and what keeps their variance from 0.
 GROUP, LEAST_VARIANCE = 8, 1e-5
+# Of networks of images, with which a signal passes rectifiers undiminished (He et al. 2015): in
+# deeper ones it would be lost, and latents with it.
+GAIN = math.sqrt(6)
 
 
 class Dense(eqx.Module):
@@ -27,9 +30,9 @@ class Dense(eqx.Module):
     bias: Float[Array, " outputs"]
 
     @classmethod
-    def init(cls, inputs: int, outputs: int, *, key: PRNGKeyArray) -> "Dense":
-        """Draw weights and offsets from a uniform law up to 1 / sqrt(inputs)."""
-        most = inputs**-0.5
+    def init(cls, inputs: int, outputs: int, *, gain: float = 1.0, key: PRNGKeyArray) -> "Dense":
+        """Draw weights and offsets from a uniform law up to gain / sqrt(inputs)."""
+        most = gain * inputs**-0.5
         both = jax.random.uniform(key, (inputs + 1, outputs), minval=-most, maxval=most)
         return cls(both[:-1], both[-1])
 
@@ -45,12 +48,17 @@ class Perceptron(eqx.Module):
 
     @classmethod
     def init(
-        cls, sizes: Sequence[int], *, shortcut: bool = False, key: PRNGKeyArray
+        cls,
+        sizes: Sequence[int],
+        *,
+        shortcut: bool = False,
+        gain: float = 1.0,
+        key: PRNGKeyArray,
     ) -> "Perceptron":
         """Make an untrained network from the sizes of its input, hidden layers and output."""
         keys = jax.random.split(key, len(sizes) - 1)
         shapes = zip(sizes[:-1], sizes[1:], keys, strict=True)
-        layers = tuple(Dense.init(n, m, key=k) for n, m, k in shapes)
+        layers = tuple(Dense.init(n, m, gain=gain, key=k) for n, m, k in shapes)
         if not shortcut:
             return cls(layers)
         return cls(layers, Dense.init(sizes[0], sizes[-1], key=jax.random.fold_in(key, 1)))
@@ -95,6 +103,25 @@ class Pictures:
     stages: tuple[Stage, ...]
     normalised: bool = False
 
+    @classmethod
+    def usual(cls, shape: tuple[int, int, int]) -> "Pictures":
+        """Choose convolutions for images of a shape: each halves it, until it is small.
+
+        Examples
+        --------
+        >>> Pictures.usual((8, 8, 1)).shapes
+        ((8, 8, 1), (4, 4, 16), (2, 2, 32))
+        >>> Pictures.usual((28, 28, 1)).shapes[-1], Pictures.usual((64, 48, 3)).shapes[-1]
+        ((4, 4, 64), (4, 3, 64))
+        """
+        kernel = 5 if min(shape[:2]) >= 16 else 3
+        stages: list[Stage] = []
+        while not stages or (len(stages) < 4 and max(cls(shape, tuple(stages)).shapes[-1][:2]) > 4):
+            stages.append(Stage(min(16 * 2 ** len(stages), 64), kernel, 2, kernel // 2))
+        if len(stages) < 2:
+            stages.append(Stage(32, kernel, 2, kernel // 2))
+        return cls(shape, tuple(stages))
+
     @property
     def shapes(self) -> tuple[tuple[int, int, int], ...]:
         """The shape of the image, and of what each convolution gives."""
@@ -132,9 +159,9 @@ class Convolution(eqx.Module):
         enlarged: tuple[int, int] | None = None,
         key: PRNGKeyArray,
     ) -> "Convolution":
-        """Draw weights and offsets from a uniform law up to 1 / sqrt(terms of an output)."""
+        """Draw weights and offsets from a uniform law up to gain / sqrt(terms of an output)."""
         across = stage.kernel if enlarged is None else stage.kernel / stage.stride
-        most = 1 / math.sqrt(inputs * max(across, 1) ** 2)
+        most = GAIN / math.sqrt(inputs * max(across, 1) ** 2)
         shape = (stage.kernel**2 * inputs + 1, outputs)
         both = jax.random.uniform(key, shape, minval=-most, maxval=most)
         weight = both[:-1].reshape(stage.kernel, stage.kernel, inputs, outputs)
@@ -258,7 +285,7 @@ class Reader(eqx.Module):
             for before, stage, k in zip(shapes, pictures.stages, keys, strict=False)
         )
         features = math.prod(shapes[-1]) + inputs - pictures.pixels
-        last = Perceptron.init((features, *sizes), key=last_key)
+        last = Perceptron.init((features, *sizes), gain=GAIN, key=last_key)
         norms = _norms(shapes[1:]) if pictures.normalised else ()
         return cls(convolutions, norms, last, pictures.shape)
 
@@ -284,7 +311,7 @@ class Painter(eqx.Module):
         """Make an untrained network that begins with layers of `sizes`, its input first."""
         first_key, *keys = jax.random.split(key, 1 + len(pictures.stages))
         shapes = pictures.shapes[::-1]
-        first = Perceptron.init((*sizes, math.prod(shapes[0])), key=first_key)
+        first = Perceptron.init((*sizes, math.prod(shapes[0])), gain=GAIN, key=first_key)
         convolutions = tuple(
             Convolution.init(before[2], after[2], stage, enlarged=after[:2], key=k)
             for before, after, stage, k in zip(

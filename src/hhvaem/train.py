@@ -496,6 +496,8 @@ def _identity(states: State, data: Data, settings: Settings, held: Held | None) 
         "settings": {
             name: value.item() if isinstance(value, np.generic) else value
             for name, value in asdict(settings).items()
+            # What was not asked for, so that snapshots from before it was there go on.
+            if value is not None
         },
         "models": len(states.step),
         "layers": list(model.hierarchy.layers),
