@@ -124,7 +124,8 @@ def images(
         write_json({"images": used, "records": records}, gathered)
     console.print(_means(records))
     console.print(
-        "Means over folds; own is the paper's protocol, official the 10,000 test images. Missing, "
+        "Means over folds; own is the paper's protocol, official the 10,000 test images, and below "
+        "them what the paper prints. Missing, "
         "target: the paper's scores. Log score: proper, of hidden pixels. ECE: of the label."
     )
     if not whole:
@@ -133,6 +134,8 @@ def images(
 
 
 def _means(records: list[dict[str, Any]]) -> Table:
+    from hhvaem.paper.printed_images import printed_image
+
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     table.add_column("model")
     for head in ("test", "folds", *SHOWN.values()):
@@ -145,5 +148,9 @@ def _means(records: list[dict[str, Any]]) -> Table:
                 means = [[r[prefix + s] for r in own if prefix + s in r] for s in SHOWN]
                 cells = [f"{np.mean(each):.3f}" if each else "" for each in means]
                 table.add_row(escape(model), test, str(len(own)), *cells)
+            there = [printed_image(score, model, name) for score in SHOWN]
+            if any(there):
+                cells = ["" if number is None else f"{number:.3f}" for number in there]
+                table.add_row("", "paper", "10", *cells)
         table.add_section()
     return table

@@ -154,7 +154,8 @@ def take_image_fold(name: str, number: int, *, limit: int | None = None) -> Imag
 
 def half_mask(pile: Pile, seed: Sequence[int]) -> Bool[np.ndarray, "images pixels"]:
     """Hide each pixel with probability one half, the same ones for all models."""
-    return test_mask(*pile.pixels.shape, seed)
+    images, pixels = pile.pixels.shape
+    return test_mask(images, pixels, seed)
 
 
 def binarised(images: Images) -> Pile:

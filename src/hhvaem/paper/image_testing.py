@@ -118,8 +118,7 @@ def _image(model: Model, sampler: Sampler | Tuned, how: How, row: Row, key: PRNG
 
     parameters, label, shares = jax.vmap(at)(positions)
     marginals = model.marginals
-    log_prob = jax.vmap(lambda each: marginals.log_prob(each, model.log_noise, row.cells))
-    pixels = log_prob(parameters)
+    pixels = jax.vmap(marginals.log_prob, (0, None, None))(parameters, model.log_noise, row.cells)
     hidden = ~row.mask
     count = hidden.sum(dtype=pixels.dtype)
     inside = jnp.where(hidden, pixels, 0.0).sum(1) / count

@@ -52,8 +52,8 @@ IMAGE_ABLATIONS = {
     if name != "MIWAE"
 }
 # What makes a run short.
-QUICK_LIMIT, QUICK_DRAWS = 100, 20
-QUICK: dict[str, Any] = {"steps": 100, "hmc_steps": 20, "warm_up": 10}
+QUICK_LIMIT, QUICK_DRAWS = 40, 10
+QUICK: dict[str, Any] = {"steps": 60, "hmc_steps": 5, "warm_up": 10, "batch_size": 50, "hidden": 64}
 
 Bar = Callable[[int], AbstractContextManager[Callable[[train.Progress], None]]]
 
