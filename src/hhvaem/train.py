@@ -338,6 +338,8 @@ def train(
                 acceptance = float(latest.acceptance.mean())
                 progress(Progress(stage, reached.step, latest.recent_loss.mean(), acceptance))
             if time.monotonic() > deadline:
+                if kept is not None and reached.step > saved:
+                    _save(kept, reached)
                 break
     except KeyboardInterrupt:
         if kept is not None and reached.step > saved:

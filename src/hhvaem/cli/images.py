@@ -63,7 +63,7 @@ def images(
         typer.Option(
             "--quick",
             metavar="",
-            help="Two models of a few hundred images of MNIST, few steps: two minutes on two "
+            help="Two models of a few hundred images of MNIST, few steps: three minutes on two "
             "cores, most of them to compile.",
         ),
     ] = False,

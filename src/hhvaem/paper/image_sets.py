@@ -133,10 +133,8 @@ def take_image_fold(name: str, number: int, *, limit: int | None = None) -> Imag
     """
     pile = binarised(load_images(name)) if name != "celeba" else faces(load_images(name))
     if name == "celeba":
-        held = np.arange(len(pile.pixels)) >= len(pile.pixels) - HELD_FACES
-        return ImageFold(
-            name, 0, pile.some(np.flatnonzero(~held)[:limit]), {"own": pile.some(held)}
-        )
+        first = slice(min(limit or len(pile.pixels), len(pile.pixels) - HELD_FACES))
+        return ImageFold(name, 0, pile.some(first), {"own": pile.some(slice(-HELD_FACES, None))})
     chosen = folds(len(pile.pixels), SEED)[number]
     rest = np.setdiff1d(np.arange(len(pile.pixels)), chosen)
     official = binarised(load_images(name, part="test"))

@@ -152,9 +152,8 @@ def train_images(
         keys=_key(fold, 1)[None],
     )
     data = train.gather([fold.train.rows()])
-    clock, seconds = work / "seconds.json", 0.0
-    if clock.exists():
-        seconds = float(read_json(clock)["seconds"])
+    clock = work / "clock.json"
+    before = read_json(clock) if clock.exists() else {"step": 0, "seconds": 0.0}
     started = time.monotonic()
     states, history = train.train(
         states,
@@ -162,12 +161,14 @@ def train_images(
         settings,
         max_seconds=None if deadline == np.inf else max(deadline - started, 0.0),
         snapshots=work,
+        snapshot_seconds=60.0,
         progress=tell,
     )
-    seconds += time.monotonic() - started
-    if int(states.step[0]) < settings.steps or not clock.exists():
-        write_json({"seconds": round(seconds, 1)}, clock)
-    if int(states.step[0]) < settings.steps:
+    step, seconds = int(states.step[0]), float(before["seconds"])
+    if step > before["step"]:  # else it was over, and only read again
+        seconds += time.monotonic() - started
+        write_json({"step": step, "seconds": round(seconds, 1)}, clock)
+    if step < settings.steps:
         return None
     tuned = posterior.tune(states.model, data, _key(fold, 3)[None])
     return Trained(states, tuned, float(history.recent_loss[0]), seconds)
