@@ -18,6 +18,8 @@ CHECKS = {
     "fill.md": "assert len(draws) == 5 and not any(c.null_count for c in full.columns)",
     "ask.md": "assert found.low < found.value < found.high and len(why.answers) == 3",
     "trust.md": "assert words['crp'] == 'trust' and page.startswith('<!doctype')",
+    "images.md": "assert error['chains'] < error['encoder alone'] < error['means of pixels'] "
+    "and (same == full).all() and (full[~np.isnan(new)] == new[~np.isnan(new)]).all()",
     "predict.md": "assert (low <= up).all() and abs(chances.sum(1) - 1).max() < 1e-6",
 }
 
@@ -27,6 +29,7 @@ LONG = (
     "README.md",
     "ask.md",
     "fill.md",
+    "images.md",
     "predict.md",
     "multiple-imputation.md",
     "training.md",

@@ -18,6 +18,7 @@ __version__ = "0.1.0"
 # Where JAX is needed, which takes longer to import than to read a table.
 _LATER = {
     "Classifier": "estimators",
+    "ImageImputer": "estimators.images",
     "Imputer": "estimators",
     "Regressor": "estimators",
     "Pooled": "pooling",
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from hhvaem.estimators import Classifier as Classifier
     from hhvaem.estimators import Imputer as Imputer
     from hhvaem.estimators import Regressor as Regressor
+    from hhvaem.estimators.images import ImageImputer as ImageImputer
     from hhvaem.pooling import Pooled as Pooled
     from hhvaem.pooling import pool as pool
     from hhvaem.pooling import pool_fit as pool_fit

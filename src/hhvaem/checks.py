@@ -104,9 +104,14 @@ def check_settings(settings: Settings) -> None:
         raise InputError(f"inference={settings.inference!r} is unknown; use {listed(INFERENCES)}.")
     for name, least in _COUNTS.items():
         check_count(name, getattr(settings, name), least)
-    rate = settings.learning_rate
-    if not _is(Real, rate) or not 0 < rate < _MOST:
-        raise InputError(f"learning_rate={rate!r} must be a number above 0.")
+    own = settings.learning_rate
+    rates = {
+        "learning_rate": own,
+        "step_rate": own if settings.step_rate is None else settings.step_rate,
+    }
+    for name, rate in rates.items():
+        if not _is(Real, rate) or not 0 < rate < _MOST:
+            raise InputError(f"{name}={rate!r} must be a number above 0.")
     for name in ("inflation_rate", "weight_decay"):
         value = getattr(settings, name)
         if not _is(Real, value) or not 0 <= value < _MOST:

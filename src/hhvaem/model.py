@@ -24,7 +24,7 @@ from hhvaem.encoding import Cells
 from hhvaem.errors import InputError
 from hhvaem.hierarchy import Hierarchy
 from hhvaem.marginals import Direct, Marginals, cell_inputs, input_widths
-from hhvaem.networks import Dense, Perceptron
+from hhvaem.networks import Dense, Painter, Perceptron, Pictures, Reader
 
 LOG_NOISE = 0.5 * math.log(0.1)
 
@@ -59,7 +59,7 @@ class Gaussian(NamedTuple):
 class Encoder(eqx.Module):
     """Bottom-up: r_1 = f(x), r_{l+1} = relu(W r_l); each r_l gives the normal law of eps_l."""
 
-    first: Perceptron
+    first: Perceptron | Reader
     upward: tuple[Dense, ...]
     heads: tuple[Dense, ...]
     shortcuts: tuple[Dense, ...] = ()
@@ -73,12 +73,17 @@ class Encoder(eqx.Module):
         *,
         depth: int = 1,
         shortcut: bool = False,
+        pictures: Pictures | None = None,
         key: PRNGKeyArray,
     ) -> "Encoder":
         """Make the networks; where there is more than one layer, the first is deeper by one."""
         first_key, *keys = jax.random.split(key, 2 * len(layers))
-        sizes = (inputs, *[hidden] * (depth + (len(layers) > 1)))
-        first = Perceptron.init(sizes, key=first_key)
+        sizes = [hidden] * (depth + (len(layers) > 1))
+        first: Perceptron | Reader
+        if pictures is None:
+            first = Perceptron.init((inputs, *sizes), key=first_key)
+        else:
+            first = Reader.init(pictures, inputs, sizes, key=first_key)
         upward = tuple(Dense.init(hidden, hidden, key=k) for k in keys[: len(layers) - 1])
         heads = tuple(
             Dense.init(hidden, 2 * size, key=k)
@@ -121,7 +126,7 @@ class Model(eqx.Module):
     targets: Direct | None
     hierarchy: Hierarchy
     encoder: Encoder
-    decoder: Perceptron
+    decoder: Perceptron | Painter
     predictor: Perceptron | None
     log_noise: Float[Array, " columns"]
     target_log_noise: Float[Array, " targets"]
@@ -137,19 +142,24 @@ class Model(eqx.Module):
         depth: int = 1,
         shortcut: bool = False,
         reparameterised: bool = True,
+        pictures: Pictures | None = None,
         key: PRNGKeyArray,
     ) -> "Model":
         """Make an untrained model with latent layers of the given sizes, data upwards.
 
         Encoder and decoder have `depth` hidden layers, and with a `shortcut` a linear map beside
-        them: what is left where weights of the others vanish is a linear model.
+        them: what is left where weights of the others vanish is a linear model. Where columns are
+        the pixels of `pictures`, the encoder begins and the decoder ends with convolutions, and
+        there is no shortcut.
 
         Raises
         ------
         InputError
-            Where a layer, or the networks' hidden layers, would have no units.
+            Where a layer, or the networks' hidden layers, would have no units, or images have
+            other pixels than the table has columns, or shortcuts.
         """
         layers, hidden = _sizes(layers, hidden)
+        _check_pictures(pictures, marginals, shortcut=shortcut)
         keys = jax.random.split(key, 4)
         columns, widths = len(marginals.levels), sum(marginals.widths)
         target_columns = 0 if targets is None else len(targets.levels)
@@ -165,9 +175,17 @@ class Model(eqx.Module):
             targets,
             Hierarchy.init(layers, hidden, reparameterised=reparameterised, key=keys[0]),
             Encoder.init(
-                encoder_inputs, layers, hidden, depth=depth, shortcut=shortcut, key=keys[1]
+                encoder_inputs,
+                layers,
+                hidden,
+                depth=depth,
+                shortcut=shortcut,
+                pictures=pictures,
+                key=keys[1],
             ),
-            Perceptron.init((layers[0], *[hidden] * depth, widths), shortcut=shortcut, key=keys[2]),
+            Perceptron.init((layers[0], *[hidden] * depth, widths), shortcut=shortcut, key=keys[2])
+            if pictures is None
+            else Painter.init(pictures, (layers[0], *[hidden] * depth), key=keys[2]),
             predictor,
             jnp.full(columns, LOG_NOISE, jnp.float32),
             jnp.full(target_columns, LOG_NOISE, jnp.float32),
@@ -296,6 +314,21 @@ def _sizes(layers: tuple[int, ...], hidden: int) -> tuple[tuple[int, ...], int]:
     if not counts(hidden):
         raise InputError(f"hidden={hidden!r} must be a whole number of at least 1.")
     return tuple(map(int, layers)), int(hidden)
+
+
+def _check_pictures(pictures: Pictures | None, marginals: Marginals, *, shortcut: bool) -> None:
+    if pictures is None:
+        return
+    if shortcut or pictures.pixels != sum(marginals.widths):
+        raise InputError(
+            f"Images of {pictures.pixels} pixels cannot be those of {sum(marginals.widths)} "
+            "columns, or have a shortcut; give Pixels of their shape, and shortcut=False."
+        )
+    if min(map(min, pictures.shapes)) < 1:
+        raise InputError(
+            f"Images of {pictures.shape[0]} x {pictures.shape[1]} pixels are too small for their "
+            "convolutions; give fewer or smaller ones."
+        )
 
 
 def _columns(widths: tuple[int, ...]) -> np.ndarray:

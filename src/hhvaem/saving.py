@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from hhvaem import image_saving
 from hhvaem.checks import check_count, check_settings
 from hhvaem.containers import listed, shown
 from hhvaem.encoding import Encoding
@@ -115,6 +116,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     path = as_path(path)
     arrays, manifest = read_arrays(path)
     try:
+        if manifest["estimator"] == image_saving.NAME:
+            return image_saving.restored_images(arrays, manifest)
         return _restored(arrays, manifest)
     except InputError as error:
         raise InputError(f"{path} is no model of hhvaem: {error}") from error

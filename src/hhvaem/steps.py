@@ -76,6 +76,8 @@ class Settings:
     patience
         Steps without a better score on held-out cells after which a stage ends, with the model
         that scored best; 0 for never.
+    step_rate
+        Learning rate of the step sizes; None for that of all else.
     """
 
     inference: Inference = "hmc"
@@ -95,6 +97,7 @@ class Settings:
     stein_rows: int = 10
     stein_chains: int = 30
     patience: int = 0
+    step_rate: float | None = None
 
     @property
     def second_stage(self) -> int:
@@ -470,6 +473,8 @@ def _optimiser(name: str, settings: Settings) -> optax.GradientTransformation:
     if name in ("inflation", "directions"):
         return optax.adam(settings.inflation_rate)
     rate: float | optax.Schedule = settings.learning_rate
+    if name == "steps" and settings.step_rate is not None:
+        rate = settings.step_rate
     if name == "generative" and settings.inference == "likelihood":
         rate = optax.cosine_decay_schedule(settings.learning_rate, max(settings.hmc_steps, 1))
     adam = optax.adam(rate)

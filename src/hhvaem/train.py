@@ -37,6 +37,7 @@ from hhvaem.errors import InputError, TableWarning
 from hhvaem.held_out import Held, held_out_score
 from hhvaem.marginals import Direct, Marginals
 from hhvaem.model import Model, Row
+from hhvaem.networks import Pictures
 from hhvaem.steps import (
     Data,
     Settings,
@@ -177,6 +178,7 @@ def untrained(
     depth: int = 1,
     shortcut: bool = False,
     reparameterised: bool = True,
+    pictures: Pictures | None = None,
     keys: Key[Array, " models"],
 ) -> State:
     """Start a model for each key, on column models and laws of targets with an axis of models.
@@ -193,6 +195,7 @@ def untrained(
             depth=depth,
             shortcut=shortcut,
             reparameterised=reparameterised,
+            pictures=pictures,
             key=model_key,
         )
         return init(model, settings, key=key)
@@ -347,6 +350,8 @@ def train(
                 acceptance = float(latest.acceptance.mean())
                 progress(Progress(stage, reached.step, latest.recent_loss.mean(), acceptance))
             if time.monotonic() > deadline:
+                if kept is not None and reached.step > saved:
+                    _save(kept, reached)
                 break
     except KeyboardInterrupt:
         if kept is not None and reached.step > saved:
@@ -524,6 +529,8 @@ def _identity(states: State, data: Data, settings: Settings, held: Held | None) 
         "settings": {
             name: value.item() if isinstance(value, np.generic) else value
             for name, value in asdict(settings).items()
+            # What was not asked for, so that snapshots from before it was there go on.
+            if value is not None
         },
         "models": len(states.step),
         "layers": list(model.hierarchy.layers),

@@ -109,6 +109,25 @@ def test_sentences_for_a_broken_celeba(tmp_path):
         load_images("celeba", part="test", folder=tmp_path)
 
 
+def test_an_attribute_row_without_an_image(tmp_path):
+    sentence = r"has a row of attributes for 000003\.jpg, and .*img_align_celeba has no such image"
+    with pytest.raises(InputError, match=sentence):
+        celeba(tmp_path, jpeg("red"))
+    assert len(celeba(tmp_path, jpeg("red"), limit=1).pixels) == 1
+
+
+def test_a_corrupt_archive_of_images(tmp_path):
+    home = tmp_path / "celeba"
+    home.mkdir()
+    with zipfile.ZipFile(home / "img_align_celeba.zip", "w") as archive:
+        archive.writestr("img_align_celeba/000001.jpg", jpeg("red"))
+    content = (home / "img_align_celeba.zip").read_bytes()
+    (home / "img_align_celeba.zip").write_bytes(content[: len(content) // 2])
+    (home / "list_attr_celeba.csv").write_text("image_id,Bald\n000001.jpg,1\n")
+    with pytest.raises(InputError, match="is no zip archive that can be read; get it again"):
+        load_images("celeba", folder=tmp_path)
+
+
 @pytest.mark.parametrize(
     "attributes",
     ["", "\n", "2\n", "image_id,Bald\n000001.jpg,999\n", "image_id,Bald\n000001.jpg,\xe9\n"],

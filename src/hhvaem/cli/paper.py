@@ -3,6 +3,8 @@
 import typer
 
 from hhvaem.cli.curves import curves
+from hhvaem.cli.images import images
+from hhvaem.cli.inpainting import inpainting
 from hhvaem.cli.reparam import reparam
 from hhvaem.cli.saia import saia
 from hhvaem.cli.tables import tables
@@ -16,3 +18,5 @@ paper.command()(toys)
 paper.command()(reparam)
 paper.command()(curves)
 paper.command()(saia)
+paper.command()(images)
+paper.command()(inpainting)

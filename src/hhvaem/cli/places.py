@@ -37,7 +37,11 @@ FOUND = {
     "curves": "models",
     "toys": "toys",
     "reparam": "variants",
+    "images": "images",
+    "inpainting": "inpainting",
 }
+# Those that have beside their own what is the mark of another command.
+ALSO = {"images": ("records",)}
 
 
 def prepare(
@@ -109,7 +113,8 @@ def _check_results(command: str, results: Path, option: str) -> None:
     except (OSError, ValueError, RecursionError):
         content = None
     found = content if isinstance(content, dict) else {}
-    if any(part in found for other, part in FOUND.items() if other != command):
+    own = (FOUND[command], *ALSO.get(command, ()))
+    if any(part in found and part not in own for part in FOUND.values()):
         raise InputError(
             f"{results} has results of another command, which would be lost; name another with "
             f"{option}."

@@ -142,9 +142,18 @@ def _celeba(entry: Entry, limit: int | None, folder: str | os.PathLike[str] | No
         raise InputError(f"{pictures} has no .jpg images; put those of CelebA there.")
     attributes, rows = _attributes(table)
     none = np.zeros(len(attributes), dtype=np.uint8)
+    pixels = np.stack([_picture(name, content) for name, content in files])
+    there = {name for name, _ in files}
+    # With a limit there are images that were not looked for.
+    alone = next((name for name in rows if name not in there), None) if limit is None else None
+    if alone is not None:
+        raise InputError(
+            f"{table} has a row of attributes for {alone}, and {pictures} has no such image; put "
+            "it there, or take the row away."
+        )
     return Images(
         entry.name,
-        np.stack([_picture(name, content) for name, content in files]),
+        pixels,
         np.stack([rows.get(name, none) for name, _ in files]),
         np.array([name in rows for name, _ in files]),
         attributes,

@@ -228,7 +228,7 @@ class Estimator(BaseEstimator):
             how = replace(how, chains=check_count("draws", self.draws, 1))
         return replace(
             plan,
-            layers=plan.layers if self.layers is None else _checked_layers(self.layers),
+            layers=plan.layers if self.layers is None else checked_layers(self.layers),
             marginals=self.marginals or plan.marginals,
             members=plan.members
             if self.members is None
@@ -315,20 +315,8 @@ class Estimator(BaseEstimator):
             told = self._model().checked(values, mask, how)
         return like(table, told)
 
-    @contextlib.contextmanager
-    def _on_device(self) -> Iterator[None]:
-        if self.device is None:
-            yield
-            return
-        there = sorted({"cpu", jax.default_backend()})
-        try:
-            device = jax.devices(self.device)[0] if isinstance(self.device, str) else None
-        except RuntimeError:
-            device = None
-        if device is None:
-            raise InputError(f"device={self.device!r} is not there; use {listed(there)}, or None.")
-        with jax.default_device(device):
-            yield
+    def _on_device(self) -> contextlib.AbstractContextManager[None]:
+        return on_device(self.device)
 
     @contextlib.contextmanager
     def _bar(self, plan: Plan, rows: int) -> Iterator[Any]:
@@ -337,6 +325,29 @@ class Estimator(BaseEstimator):
             return
         with training_bar(plan.settings.steps * (2 if plan.chooses(rows) else 1)) as report:
             yield report
+
+
+@contextlib.contextmanager
+def on_device(name: Any) -> Iterator[None]:
+    """Compute on the device of a name; None for what JAX finds.
+
+    Raises
+    ------
+    InputError
+        Where it is not there.
+    """
+    if name is None:
+        yield
+        return
+    there = sorted({"cpu", jax.default_backend()})
+    try:
+        device = jax.devices(name)[0] if isinstance(name, str) else None
+    except RuntimeError:
+        device = None
+    if device is None:
+        raise InputError(f"device={name!r} is not there; use {listed(there)}, or None.")
+    with jax.default_device(device):
+        yield
 
 
 def check_probability(name: str, value: Any) -> None:
@@ -377,7 +388,8 @@ def check_known(name: str, value: Any, known: Sequence[str]) -> None:
         raise InputError(f"{name}={shown(value)} is unknown; use {listed(known)}.")
 
 
-def _checked_layers(layers: Any) -> tuple[int, ...]:
+def checked_layers(layers: Any) -> tuple[int, ...]:
+    """Refuse what are no sizes of layers."""
     if isinstance(layers, tuple | list) and layers:
         with contextlib.suppress(InputError):
             return tuple(check_count("layers", size, 1) for size in layers)
