@@ -4,7 +4,7 @@ A server of its own is started on loopback with a model of the embedded example.
 people are asked at the same time, each in a session of his own; then a mix of questions, rows to
 fill, uploads and looks at tables runs for some time. Everything is bounded, in count and in time.
 
-    python benchmarks/serving.py --minutes 10 --out results/serving.json
+    python benchmarks/serving.py --minutes 10    # results/serving.json, and docs/serve.md
 """
 
 import argparse
@@ -26,10 +26,14 @@ from typing import Any
 import httpx2 as httpx
 import numpy as np
 import pyarrow as pa
+from documents import write_block
 
 from hhvaem import Regressor
 from hhvaem.example import clinic
+from hhvaem.paper.records import write_json
 
+ROOT = Path(__file__).parents[1]
+RESULTS, PAGE = ROOT / "results" / "serving.json", ROOT / "docs" / "serve.md"
 TARGET = "glucose"
 # Requests of a mixed load that each of its users makes at most.
 MOST = 20_000
@@ -50,10 +54,34 @@ def main() -> None:
                 "ask": _ask(address, options.users, options.answers),
                 "mixed": _mixed(address, process, options.users, options.minutes),
             }
-    text = json.dumps(found, indent=1)
-    print(text)
-    if options.out is not None:
-        options.out.write_text(text + "\n")
+    write_json(found, options.out)
+    if options.out == RESULTS:
+        write_block(PAGE, "serving", _block(found))
+    print(json.dumps(found, indent=1))
+
+
+def _block(found: dict[str, Any]) -> str:
+    """Lay out what was measured."""
+    rows = [
+        f"| {name} | {told['p50_seconds']:.2f} | {told['p95_seconds']:.2f} "
+        f"| {told['most_seconds']:.2f} | {told['answers']} | {sum(told['errors'].values())} |"
+        for name, told in (
+            (f"{found['ask']['users']} people who are asked at once", found["ask"]),
+            (f"questions in {found['mixed']['minutes']:g} minutes of mixed load", found["mixed"]),
+        )
+    ]
+    memory = found["mixed"]["memory_mb"]
+    return "\n".join(
+        [
+            "| seconds until the next question | middle | 95 of 100 | most | answers | errors |",
+            "|---|---|---|---|---|---|",
+            *rows,
+            "",
+            f"On {found['cores']} cores, with the {found['preset']} preset. The server's memory in the "
+            f"mixed load: {memory['first_third']:.0f} MB in the first third of the time, "
+            f"{memory['last_third']:.0f} MB in the last.",
+        ]
+    )
 
 
 def _options() -> Any:
@@ -62,7 +90,7 @@ def _options() -> Any:
     parser.add_argument("--answers", type=int, default=10, help="of each user")
     parser.add_argument("--minutes", type=float, default=10.0, help="of the mixed load")
     parser.add_argument("--preset", choices=("default", "fast"), default="default")
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, default=RESULTS)
     return parser.parse_args()
 
 
