@@ -77,8 +77,8 @@ def _block(found: dict[str, Any]) -> str:
             "|---|---|---|---|---|---|",
             *rows,
             "",
-            f"On {found['cores']} cores, with the {found['preset']} preset. The server's memory in the "
-            f"mixed load: {memory['first_third']:.0f} MB in the first third of the time, "
+            f"On {found['cores']} cores, with the {found['preset']} preset. The server's memory in "
+            f"the mixed load: {memory['first_third']:.0f} MB in the first third of the time, "
             f"{memory['last_third']:.0f} MB in the last.",
         ]
     )
