@@ -2,8 +2,8 @@
 
 python benchmarks/screenshots.py
 
-Starts a server of its own, and needs chromium and chromedriver. With `--preset default` the models are
-better, and take many minutes.
+Starts a server of its own, and needs chromium and chromedriver. With `--preset default` the
+models are better, and take many minutes.
 """
 
 import argparse
