@@ -1,8 +1,9 @@
 """Take the README's pictures of the page, from the embedded example.
 
-python benchmarks/screenshots.py [--preset default]
+python benchmarks/screenshots.py
 
-Starts a server of its own, and needs chromium and chromedriver.
+Starts a server of its own, and needs chromium and chromedriver. With `--preset default` the
+models are better, and take many minutes.
 """
 
 import argparse
@@ -157,7 +158,7 @@ def answer(driver: Chrome, column: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--preset", choices=sorted(CALLED), default="default")
+    parser.add_argument("--preset", choices=sorted(CALLED), default="fast")
     preset = parser.parse_args().preset
     with (
         tempfile.TemporaryDirectory() as folder,
