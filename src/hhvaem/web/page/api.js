@@ -83,6 +83,8 @@ export const api = {
  * server is silent, or for good where it does not know the job.
  */
 export function follow(id, { signal, changed, ended, lost }) {
+  // Left before it began: nobody would close the connection.
+  if (signal.aborted) return;
   const events = new EventSource(`/api/jobs/${id}/events`);
   events.addEventListener("job", (event) => changed(JSON.parse(event.data)));
   events.addEventListener("end", (event) => {

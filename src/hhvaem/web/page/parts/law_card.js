@@ -9,6 +9,8 @@ const [OPENING, CLOSING] = [120, 250];
 
 /** Watch the filled cells in `area`; `load(row, column)` gives the law of one. */
 export function watchCells(area, load, signal) {
+  // Left before it began: nobody would take the card away.
+  if (signal.aborted) return;
   const card = h("aside", {
     class: "law",
     hidden: true,
@@ -39,7 +41,8 @@ export function watchCells(area, load, signal) {
     const { row, column } = target.dataset;
     const key = `${row} ${column}`;
     if (!laws.has(key)) laws.set(key, load(Number(row), Number(column)));
-    const slow = setTimeout(() => show(h("p", { class: "soft" }, "Working it out…")), 150);
+    const waiting = () => anchor === target && show(h("p", { class: "soft" }, "Working it out…"));
+    const slow = setTimeout(waiting, 150);
     let content;
     try {
       content = lawOf(await laws.get(key));

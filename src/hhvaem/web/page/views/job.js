@@ -24,7 +24,8 @@ export async function jobView({ params: [id], signal }) {
   }
 
   if (job.state === "done" && job.task !== "evaluate") {
-    go(shownAt(job), { replace: true });
+    // Who has gone elsewhere meanwhile is not called back.
+    if (!signal.aborted) go(shownAt(job), { replace: true });
     return null;
   }
   if (job.state === "done") put(box, await reportOf(job));

@@ -21,7 +21,7 @@ const TABS = [
 export async function modelView({ params: [id, tab, detail], signal }) {
   const [model, notes] = await Promise.all([api.model(id), notesOf(id)]);
   if (model.task === "predict") {
-    go(`/ask/${id}`, { replace: true });
+    if (!signal.aborted) go(`/ask/${id}`, { replace: true });
     return null;
   }
   const table = model.table === null ? null : await api.table(model.table).catch(() => null);

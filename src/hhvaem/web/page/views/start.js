@@ -7,7 +7,7 @@ import { removeButton } from "../parts/remove.js";
 import { go } from "../router.js";
 import { ago, bytes, count, listed, percent, plural } from "../words.js";
 
-export async function startView() {
+export async function startView({ signal }) {
   const [about, state] = await Promise.all([api.about(), api.state()]);
   return h(
     "div",
@@ -23,7 +23,7 @@ export async function startView() {
           "every filled cell how sure it is.",
       ),
     ),
-    fileCard(about),
+    fileCard(about, signal),
     h(
       "p",
       {},
@@ -35,7 +35,7 @@ export async function startView() {
   );
 }
 
-function fileCard(about) {
+function fileCard(about, signal) {
   const slot = problemSlot();
   const input = h("input", {
     type: "file",
@@ -58,6 +58,7 @@ function fileCard(about) {
   }
 
   async function take(file) {
+    if (zone.classList.contains("busy")) return;
     slot.clear();
     if (file.size > about.limits.upload_bytes) {
       slot.show(
@@ -71,7 +72,8 @@ function fileCard(about) {
     zone.classList.add("busy");
     try {
       const table = await api.upload(file, texts.filter(Boolean));
-      go(`/table/${table.id}`);
+      // Who has gone elsewhere meanwhile finds it in the list of tables.
+      if (!signal.aborted) go(`/table/${table.id}`);
     } catch (problem) {
       slot.show(problem);
     } finally {

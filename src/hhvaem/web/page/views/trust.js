@@ -17,7 +17,9 @@ const HIDDEN = {
 export async function trustTab({ model, table, signal }) {
   const [about, state] = await Promise.all([api.about(), api.state()]);
   const box = h("section", { "aria-label": "Can it be trusted?" });
-  const latest = state.jobs.find((job) => job.task === "evaluate" && job.table === table.id);
+  const latest = state.jobs.find(
+    (job) => job.task === "evaluate" && job.table === table.id && job.preset === model.preset,
+  );
 
   async function show(job) {
     if (signal.aborted) return;
