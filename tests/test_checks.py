@@ -190,7 +190,8 @@ def set_(name: str, value: object) -> train.Settings:
 
 def test_every_setting_is_checked() -> None:
     fields = {field.name for field in dataclasses.fields(train.Settings)}
-    assert fields == {*COUNTS, *RATES, "inference", "learned_noise", "one_step_size"}
+    others = {"inference", "learned_noise", "one_step_size", "step_rate"}
+    assert fields == {*COUNTS, *RATES, *others}
 
 
 @pytest.mark.parametrize("name", COUNTS)
@@ -230,6 +231,8 @@ def test_rates_that_are_none(name: str, value: object) -> None:
         ("learned_noise", "no", "learned_noise='no' must be True or False."),
         ("learned_noise", 1, "learned_noise=1 must be True or False."),
         ("one_step_size", None, "one_step_size=None must be True or False."),
+        ("step_rate", 0.0, "step_rate=0.0 must be a number above 0."),
+        ("step_rate", "1e-3", "step_rate='1e-3' must be a number above 0."),
         ("hmc_steps", 11, "hmc_steps=11 is more than steps=10, which counts all; lower it."),
         ("stein_chains", 1, "stein_chains=1 must be a whole number of at least 2."),
     ],

@@ -34,3 +34,17 @@ def test_step_sizes_are_learned_as_one_or_each_by_itself(one: bool) -> None:
     for log_steps in (state.sampler.log_steps, after.sampler.log_steps):
         assert (np.ptp(np.asarray(log_steps)) == 0) == one
     assert (after.sampler.log_steps != state.sampler.log_steps).all()
+
+
+@pytest.mark.slow
+def test_step_sizes_have_a_learning_rate_of_their_own() -> None:
+    data = jax.tree.map(lambda leaf: leaf[0], clinic_data(1))
+    moved = {}
+    for rate in (None, SMALL.learning_rate, 10 * SMALL.learning_rate):
+        settings = dataclasses.replace(SMALL, step_rate=rate)
+        state = train.unstack(start(seeds=(0,), settings=settings), 0)
+        after, _ = eqx.filter_jit(hmc_step)(state, data, settings)
+        moved[rate] = np.asarray(after.sampler.log_steps - state.sampler.log_steps)
+    np.testing.assert_array_equal(moved[None], moved[SMALL.learning_rate])
+    # The first step of Adam is as long as its rate.
+    np.testing.assert_allclose(moved[10 * SMALL.learning_rate], 10 * moved[None], rtol=1e-3)

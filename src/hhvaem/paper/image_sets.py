@@ -129,12 +129,14 @@ def take_image_fold(name: str, number: int, *, limit: int | None = None) -> Imag
     number
         Which of the ten folds.
     limit
-        How many images to take at most of each part, for short runs.
+        How many images of a test to take at most, and five times as many of training.
     """
     pile = binarised(load_images(name)) if name != "celeba" else faces(load_images(name))
+    most = None if limit is None else 5 * limit
     if name == "celeba":
-        first = slice(min(limit or len(pile.pixels), len(pile.pixels) - HELD_FACES))
-        return ImageFold(name, 0, pile.some(first), {"own": pile.some(slice(-HELD_FACES, None))})
+        shown, held = np.split(np.arange(len(pile.pixels)), [len(pile.pixels) - HELD_FACES])
+        own = pile.some(held[:limit])
+        return ImageFold(name, 0, pile.some(shown[:most]), {"own": own})
     chosen = folds(len(pile.pixels), SEED)[number]
     rest = np.setdiff1d(np.arange(len(pile.pixels)), chosen)
     official = binarised(load_images(name, part="test"))
@@ -142,7 +144,7 @@ def take_image_fold(name: str, number: int, *, limit: int | None = None) -> Imag
     return ImageFold(
         name,
         number,
-        pile.some(rest[: None if limit is None else 5 * limit]),
+        pile.some(rest[:most]),
         {
             "own": own.shown(half_mask(own, [SEED, OWN, number])),
             "official": official.shown(half_mask(official, [SEED, OFFICIAL])),

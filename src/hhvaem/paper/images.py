@@ -166,8 +166,8 @@ def train_images(
     )
     step, seconds = int(states.step[0]), float(before["seconds"])
     if step > before["step"]:  # else it was over, and only read again
-        seconds += time.monotonic() - started
-        write_json({"step": step, "seconds": round(seconds, 1)}, clock)
+        seconds = round(seconds + time.monotonic() - started, 2)
+        write_json({"step": step, "seconds": seconds}, clock)
     if step < settings.steps:
         return None
     tuned = posterior.tune(states.model, data, _key(fold, 3)[None])
