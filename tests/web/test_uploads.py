@@ -1,3 +1,4 @@
+import datetime as dt
 import gzip
 import io
 import json
@@ -154,6 +155,40 @@ def test_one_row_is_shown_and_not_learned_from(bare: TestClient) -> None:
     assert any("one row" in note for note in table["notes"])
     answer = bare.post(f"/api/tables/{table['id']}/jobs", json={"task": "fill"})
     assert "one row" in refusal(answer, 400)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([10**7, None, 1], pa.date32()),
+        pa.array([4 * 10**17, None, 1], pa.timestamp("us")),
+        pa.array([10**15, None, 1], pa.timestamp("s")),
+        pa.array([1, None, -(10**15)], pa.timestamp("ms")),
+        pa.array([1, None, 3], pa.timestamp("us", "Foo/Bar")),
+    ],
+    ids=str,
+)
+def test_dates_that_cannot_be_shown_are_refused(bare: TestClient, column: pa.Array) -> None:
+    table = pa.table({"when": column, "n": [1, 2, 3]})
+    for suffix in ("parquet", "feather"):
+        if suffix == "parquet" and column.type == pa.timestamp("s"):
+            continue  # which it does not have
+        answer = upload(bare, as_bytes(table, suffix), f"x.{suffix}")
+        assert "'when'" in refusal(answer, 400)
+    assert left_files(bare) == []
+
+
+def test_the_last_of_all_dates_is_shown(bare: TestClient) -> None:
+    days = [dt.date(1, 1, 1), dt.date(2024, 1, 1), None, dt.date(9999, 12, 31)]
+    for kind in (pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC")):
+        table = pa.table(
+            {"when": pa.array(days).cast(pa.timestamp("s")).cast(kind), "n": [1, 2, 3, 4]}
+        )
+        name = uploaded(bare, as_bytes(table, "parquet"), "x.parquet")["id"]
+        rows = bare.get(f"/api/tables/{name}/rows").json()["rows"]
+        assert [row[0] and row[0][:10] for row in rows] == [day and str(day) for day in days]
+        edges = bare.get(f"/api/tables/{name}/column?column=0").json()["edges"]
+        assert edges[-1].startswith("9999-12-31")
 
 
 def test_no_name_is_a_path(bare: TestClient) -> None:
