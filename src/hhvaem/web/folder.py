@@ -30,6 +30,16 @@ def private_folder() -> Iterator[Path]:
         yield folder
 
 
+def stored_bytes(folder: Path) -> int:
+    """Give the bytes of all files below a folder; others may remove them meanwhile."""
+    total = 0
+    for where, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.stat(os.path.join(where, name)).st_size
+    return total
+
+
 def _sweep(parent: Path) -> None:
     for left in parent.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):

@@ -195,6 +195,13 @@ class Jobs:
             with contextlib.suppress(ProcessLookupError):
                 self._process.terminate()
 
+    def at_work(self, table: Table, since: float) -> bool:
+        """Say whether a job of a table runs, waits, or has ended since some time."""
+        return any(
+            job.table == table.id and (job.ended is None or job.ended > since)
+            for job in self._jobs.values()
+        )
+
     def table_gone(self, table: Table) -> None:
         """End the jobs of a table that was removed, and remove what they have made of it."""
         for job in [job for job in self._jobs.values() if job.table == table.id]:
