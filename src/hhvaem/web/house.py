@@ -76,6 +76,11 @@ class House:
         """Forget a model, and what depends on it."""
         self.models.remove(model)
         self.sessions.model_gone(model)
+        self.jobs.model_gone(model)
+        # A thread may add laws meanwhile.
+        for key in list(self.laws):
+            if key[0] == model.id:
+                self.laws.pop(key, None)
 
     def _table_gone(self, table: Table) -> None:
         self.jobs.table_gone(table)
