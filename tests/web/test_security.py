@@ -208,6 +208,13 @@ def test_errors_are_sentences(bare: TestClient) -> None:
     assert "JSON" in refusal(
         bare.post(jobs, content=b"{", headers={"content-type": "application/json"}), 422
     )
+    for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
+        answer = bare.post(jobs, content=b'{"task": "fill"}', headers={"content-type": kind})
+        assert "`application/json`" in refusal(answer, 415)
+    deep = b'{"task": ' + b"[" * 200_000 + b"]" * 200_000 + b"}"
+    answer = bare.post(jobs, content=deep, headers={"content-type": "application/json"})
+    assert "nested too deeply" in refusal(answer, 400)
+    assert "another" not in refusal(bare.get("/page/none.js"), 404)
     strange = b'{"task": "predict", "targets": ["\\ud800"]}'
     answer = bare.post(jobs, content=strange, headers={"content-type": "application/json"})
     assert refusal(answer, 400)

@@ -6,10 +6,12 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,6 +20,7 @@ import pytest
 from commands import refused
 
 from hhvaem.errors import InputError
+from hhvaem.web import folder
 from hhvaem.web.running import bound
 
 COMMAND = [sys.executable, "-c", "from hhvaem.cli import main; main()", "serve", "--no-open"]
@@ -129,6 +132,21 @@ def test_a_token_of_any_letters_is_in_the_address(tmp_path: Path) -> None:
         answer = httpx.get(address)
         assert answer.status_code == 200
         assert "set-cookie" in answer.headers
+
+
+def test_nothing_is_swept_where_nothing_is_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = tmp_path / f"{folder.PREFIX}left"
+    left.mkdir()
+    (left / "lock").touch()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(folder, "sys", SimpleNamespace(platform="win32"))
+        with folder.private_folder():
+            assert left.exists()
+    with folder.private_folder():
+        assert not left.exists()
 
 
 def test_a_port_that_is_taken_is_not_taken_twice() -> None:

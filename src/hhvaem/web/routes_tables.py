@@ -14,7 +14,7 @@ from hhvaem.web.columns import Found
 from hhvaem.web.house import In, Owner
 from hhvaem.web.identity import token
 from hhvaem.web.plain import Json, cell
-from hhvaem.web.refusals import RefusedError
+from hhvaem.web.refusals import RefusedError, absent
 from hhvaem.web.tables import Table
 from hhvaem.web.uploads import as_plain_table, checked_name, received
 
@@ -82,7 +82,12 @@ async def remove(table: str, house: In, owner: Owner) -> Response:
 async def say(table: str, body: KindsBody, house: In, owner: Owner) -> Json:
     """Replace what was said of columns before; a kind that does not fit is refused."""
     found = house.tables.get(owner, table)
-    await asyncio.to_thread(found.say, body.kinds, body.orders)
+    try:
+        await asyncio.to_thread(found.say, body.kinds, body.orders)
+    except OSError as error:
+        if house.tables.has(found.id):
+            raise
+        raise absent("table") from error  # removed meanwhile
     return Json(found.told())
 
 

@@ -96,8 +96,12 @@ class Table:
             notes.append("The table has no holes; its fills can still be tried out by the report.")
         ignored = sum(each.problem is not None for each in self.found)
         if ignored:
-            many = "1 column is" if ignored == 1 else f"{ignored} columns are"
-            notes.append(f"{many} passed through as it is; say what it is to use it.")
+            notes.append(
+                "1 column is passed through as it is; say what it is to use it."
+                if ignored == 1
+                else f"{ignored} columns are passed through as they are; say what they are to use "
+                "them."
+            )
         return notes
 
     def _mapped(self) -> pa.Table:
