@@ -299,10 +299,50 @@ def test_finished_models_outlive_a_server_that_is_stopped_while_training(tmp_pat
     assert not house.folder.exists()
 
 
+def test_a_table_that_goes_meanwhile_is_told(
+    client: TestClient, done: Any, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = house_of(client)
+    table = house.tables._tables[done["table"]["id"]]
+    own, column = f"/api/models/{model}", done["table"]["columns"][-1]["index"]
+    hole = next(i for i, row in enumerate(client.get(f"/api/tables/{table.id}/rows").json()["rows"])
+                if row[column] is None)  # fmt: skip
+
+    for made in house.jobs._jobs[model].folder.glob("*-out*"):
+        made.unlink()  # by other tests
+
+    def gone(*args: Any, **kwargs: Any) -> Any:
+        house.tables._tables.pop(table.id, None)
+        raise FileNotFoundError("filled.feather")
+
+    for what in ("filled", f"cell?row={hole}&column={column}", f"column?column={column}",
+                 "filled.parquet", "draws.parquet?count=2"):  # fmt: skip
+        with monkeypatch.context() as broken:
+            broken.setattr(feather, "read_table", gone)
+            assert "is not here" in refusal(client.get(f"{own}/{what}"), 404)
+        house.tables._tables[table.id] = table
+
+
+def test_nothing_is_trained_where_all_room_is_taken(tmp_path: Path) -> None:
+    with connected(Settings(keep=tmp_path, limits=Limits(stored_bytes=50_000))) as browser:
+        table = browser.post("/api/tables/example").json()["id"]
+        answer = browser.post(f"/api/tables/{table}/jobs", json={"task": "fill"})
+        assert "as much as it may" in refusal(answer, 429)
+
+
 def test_a_model_is_removed_with_its_file(client: TestClient, done: Any, model: str) -> None:
-    path = house_of(client).models.get(house_of(client).jobs._jobs[model].owner, model).path
+    house = house_of(client)
+    path = house.models.get(house.jobs._jobs[model].owner, model).path
     assert path.exists()
+    folder = house.jobs._jobs[model].folder
+    assert (folder / "filled.feather").exists()
+    house.laws[model, 0] = object()
+    house.laws["another", 0] = object()
     assert client.delete(f"/api/models/{model}").status_code == 204
     assert not path.exists()
+    # Nor is anything left of what it has filled.
+    assert not folder.exists()
+    assert list(house.laws) == [("another", 0)]
+    assert client.get(f"/api/jobs/{done['job']}").json()["model"] is None
     assert refusal(client.get(f"/api/models/{model}"), 404)
     assert "stays" in refusal(client.delete("/api/models/served"), 403)

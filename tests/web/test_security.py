@@ -1,9 +1,13 @@
+import re
+import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 from servers import ADDRESS, connected, house_of, refusal, uploaded
 
+from hhvaem.web import security
 from hhvaem.web.house import Settings
 from hhvaem.web.security import HEADERS, Door, is_loopback
 
@@ -60,6 +64,62 @@ def test_requests_of_the_own_page_are_taken(bare: TestClient) -> None:
     assert bare.get("/", headers={"Sec-Fetch-Site": "cross-site"}).status_code == 200
 
 
+LINK = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+OWN = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "navigate"}
+
+
+def sent_on(answer: Any) -> str:
+    """Give where a browser is sent on to by a page of ours."""
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/html")
+    assert answer.headers["Content-Security-Policy"] == HEADERS["Content-Security-Policy"]
+    found = re.search(r'http-equiv="refresh" content="0;url=([^"]*)"', answer.text)
+    assert found is not None, answer.text
+    return found[1]
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_a_link_on_another_page_makes_nobody_new(bare: TestClient, site: str) -> None:
+    # The browser has a cookie, but does not send it along with the link.
+    answer = bare.get("/", headers={**LINK, "Sec-Fetch-Site": site})
+    assert sent_on(answer) == "/"
+    assert "set-cookie" not in answer.headers
+    # The page that it is sent on to is the page: not for ever.
+    there = bare.get("/", headers=OWN)
+    assert "refresh" not in there.text
+    assert "set-cookie" in there.headers
+    # Of a page on another port of this host it does come along.
+    assert "refresh" not in bare.get("/", headers={**LINK, "Sec-Fetch-Site": site}).text
+
+
+def test_another_page_may_lead_here_but_not_read(bare: TestClient) -> None:
+    for mode in ("cors", "no-cors", "same-origin"):
+        headers = {**LINK, "Sec-Fetch-Mode": mode}
+        assert "another page" in refusal(bare.get("/", headers=headers), 403)
+
+
+def test_a_link_with_a_token_keeps_who_one_is(closed: TestClient) -> None:
+    answer = closed.get("/", params={"token": TOKEN}, headers=LINK)
+    assert sent_on(answer) == "/?token=correct%20horse"
+    assert "set-cookie" not in answer.headers
+    assert "set-cookie" in closed.get(sent_on(answer), headers=OWN).headers
+    stranger = TestClient(closed.app, base_url=ADDRESS)
+    assert refusal(stranger.get("/?token=wrong", headers=LINK), 401)
+    # Without a token, too, a cookie may have been held back.
+    assert sent_on(stranger.get("/", headers=LINK)) == "/"
+    assert refusal(stranger.get("/", headers=OWN), 401)
+
+
+def test_odd_cookies_of_other_servers_do_no_harm(bare: TestClient) -> None:
+    table = uploaded(bare, b"a,b\n1,2\n3,4\n")["id"]
+    own = f"hhvaem_8765={bare.cookies['hhvaem_8765']}"
+    other = TestClient(bare.app, base_url=ADDRESS)
+    for odd in ('a={"b": 1}', "a[0]=1", "token", "a=\u00e9"):
+        for line in (f"{odd}; {own}", f"{own}; {odd}"):
+            answer = other.get(f"/api/tables/{table}", headers={"Cookie": line.encode("latin-1")})
+            assert answer.status_code == 200, line
+
+
 def test_the_cookie_is_for_this_server_alone(bare: TestClient) -> None:
     line = bare.get("/api/about").headers["set-cookie"]
     assert line.startswith("hhvaem_8765=")
@@ -100,8 +160,11 @@ def test_a_token_lets_programs_in(closed: TestClient) -> None:
 
 def test_a_token_in_the_address_lets_a_browser_in_and_goes_away(closed: TestClient) -> None:
     answer = closed.get("/", params={"token": TOKEN}, follow_redirects=False)
-    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    assert sent_on(answer) == "/"
+    assert "set-cookie" in answer.headers
     assert closed.get("/api/about").status_code == 200
+    # Whoever has a name already keeps it.
+    assert "set-cookie" not in closed.get("/", params={"token": TOKEN}).headers
 
 
 def test_hosts_of_a_server_for_others() -> None:
@@ -115,6 +178,18 @@ def test_hosts_of_a_server_for_others() -> None:
         assert not everywhere.knows(strange)
     assert is_loopback("::1")
     assert not is_loopback("0.0.0.0")
+
+
+def test_names_are_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = []
+    monkeypatch.setattr(socket, "getfqdn", lambda: looked.append(1) or "this.machine.example")
+    security._names.cache_clear()
+    try:
+        for _ in range(3):
+            assert Door("0.0.0.0", 8000).knows("this.machine.example:8000")
+    finally:
+        security._names.cache_clear()
+    assert len(looked) == 1
 
 
 def test_no_path_of_a_client_is_opened(bare: TestClient) -> None:
@@ -133,6 +208,13 @@ def test_errors_are_sentences(bare: TestClient) -> None:
     assert "JSON" in refusal(
         bare.post(jobs, content=b"{", headers={"content-type": "application/json"}), 422
     )
+    for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
+        answer = bare.post(jobs, content=b'{"task": "fill"}', headers={"content-type": kind})
+        assert "`application/json`" in refusal(answer, 415)
+    deep = b'{"task": ' + b"[" * 200_000 + b"]" * 200_000 + b"}"
+    answer = bare.post(jobs, content=deep, headers={"content-type": "application/json"})
+    assert "nested too deeply" in refusal(answer, 400)
+    assert "another" not in refusal(bare.get("/page/none.js"), 404)
     strange = b'{"task": "predict", "targets": ["\\ud800"]}'
     answer = bare.post(jobs, content=strange, headers={"content-type": "application/json"})
     assert refusal(answer, 400)

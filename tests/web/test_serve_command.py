@@ -6,15 +6,22 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2 as httpx
 import pytest
 from commands import refused
+
+from hhvaem.errors import InputError
+from hhvaem.web import folder
+from hhvaem.web.running import bound
 
 COMMAND = [sys.executable, "-c", "from hhvaem.cli import main; main()", "serve", "--no-open"]
 
@@ -113,7 +120,40 @@ def test_another_host_has_a_token(tmp_path: Path) -> None:
         bare, _, token = address.partition("?token=")
         assert len(token) >= 20
         assert httpx.get(bare).status_code == 401
-        assert httpx.get(address).status_code == 303
+        answer = httpx.get(address)
+        assert answer.status_code == 200
+        assert "set-cookie" in answer.headers
+
+
+def test_a_token_of_any_letters_is_in_the_address(tmp_path: Path) -> None:
+    token = "a&b#c d+e%20/"
+    with started(tmp_path, "--token", token) as (_, address):
+        assert urlsplit(address).fragment == ""
+        answer = httpx.get(address)
+        assert answer.status_code == 200
+        assert "set-cookie" in answer.headers
+
+
+def test_nothing_is_swept_where_nothing_is_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = tmp_path / f"{folder.PREFIX}left"
+    left.mkdir()
+    (left / "lock").touch()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(folder, "sys", SimpleNamespace(platform="win32"))
+        with folder.private_folder():
+            assert left.exists()
+    with folder.private_folder():
+        assert not left.exists()
+
+
+def test_a_port_that_is_taken_is_not_taken_twice() -> None:
+    with bound("127.0.0.1", 0) as first:
+        port = first.getsockname()[1]
+        with pytest.raises(InputError, match=f"Port {port}"):
+            bound("127.0.0.1", port)
 
 
 def test_bad_options_are_refused(tmp_path: Path) -> None:

@@ -2,12 +2,13 @@
 
 import csv
 import io
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from servers import connected, refusal
+from servers import ADDRESS, connected, house_of, refusal
 
 from hhvaem import Session
 from hhvaem.acquire.policy import budget
@@ -187,3 +188,39 @@ def test_sessions_are_counted(model_file: Path, tmp_path: Path) -> None:
         for value in (40, 41):
             assert say(browser, session, "age", value).status_code == 200
         assert "begin another" in refusal(say(browser, session, "age", 42), 429)
+
+
+def test_sessions_that_are_being_begun_are_counted(model_file: Path, tmp_path: Path) -> None:
+    settings = Settings(keep=tmp_path, served=served(model_file), limits=Limits(sessions=2))
+    with connected(settings) as browser:
+        browser.get("/api/about")  # who all of them are
+
+        def begun(number: int) -> int:
+            wish = {"model": "served", "known": {"age": 40 + number}}
+            return int(browser.post("/api/sessions", json=wish).status_code)
+
+        with ThreadPoolExecutor(6) as many:
+            assert sorted(many.map(begun, range(6))) == [201] * 2 + [429] * 4
+        bad = {"model": "served", "known": {"nothing": 1}}
+        for session in browser.get("/api/state").json()["sessions"]:
+            browser.delete(f"/api/sessions/{session['id']}")
+        for _ in range(3):
+            assert refusal(browser.post("/api/sessions", json=bad), 400)
+        assert begun(0) == 201
+
+
+def test_idle_sessions_go_where_others_need_the_room(model_file: Path, tmp_path: Path) -> None:
+    limits = Limits(all_sessions=2)
+    settings = Settings(keep=tmp_path, served=served(model_file), limits=limits)
+    with connected(settings) as browser:
+        first, second = begin(browser)["id"], begin(browser)["id"]
+        other = TestClient(browser.app, base_url=ADDRESS)
+        body = {"model": "served"}
+        for live in house_of(browser).sessions._sessions.values():
+            live.used = 0.0
+        # To look at a session is to use it.
+        assert browser.get(f"/api/sessions/{second}").status_code == 200
+        assert other.post("/api/sessions", json=body).status_code == 201
+        assert "as many sessions as it may" in refusal(other.post("/api/sessions", json=body), 429)
+        assert refusal(browser.get(f"/api/sessions/{first}"), 404)
+        assert browser.get(f"/api/sessions/{second}").status_code == 200

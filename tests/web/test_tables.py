@@ -99,7 +99,10 @@ def test_an_identifier_is_ignored_with_its_reason(client: TestClient) -> None:
     assert own["kind"] == "ignored"
     assert "identifier" in own["problem"]
     assert "kinds=" not in own["problem"]
-    assert any("passed through" in note for note in table["notes"])
+    assert any("1 column is passed through as it is;" in note for note in table["notes"])
+    twice = "".join(f"patient-{i},case-{i},{i % 7}\n" for i in range(40))
+    notes = uploaded(client, f"id,case,n\n{twice}".encode())["notes"]
+    assert any("2 columns are passed through as they are;" in note for note in notes)
     path = f"/api/tables/{table['id']}/kinds"
     found = client.put(path, json={"kinds": {"id": "categorical"}}).json()
     assert (column_of(found, "id")["kind"], column_of(found, "id")["problem"]) == (

@@ -1,8 +1,11 @@
+import datetime as dt
 import gzip
 import io
 import json
 import struct
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +13,7 @@ import pyarrow as pa
 import pytest
 from fastapi.testclient import TestClient
 from pyarrow import feather, parquet
-from servers import connected, house_of, refusal, upload, uploaded
+from servers import ADDRESS, connected, house_of, refusal, upload, uploaded
 
 from hhvaem.example import clinic
 from hhvaem.web.house import Settings
@@ -156,6 +159,40 @@ def test_one_row_is_shown_and_not_learned_from(bare: TestClient) -> None:
     assert "one row" in refusal(answer, 400)
 
 
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([10**7, None, 1], pa.date32()),
+        pa.array([4 * 10**17, None, 1], pa.timestamp("us")),
+        pa.array([10**15, None, 1], pa.timestamp("s")),
+        pa.array([1, None, -(10**15)], pa.timestamp("ms")),
+        pa.array([1, None, 3], pa.timestamp("us", "Foo/Bar")),
+    ],
+    ids=str,
+)
+def test_dates_that_cannot_be_shown_are_refused(bare: TestClient, column: pa.Array) -> None:
+    table = pa.table({"when": column, "n": [1, 2, 3]})
+    for suffix in ("parquet", "feather"):
+        if suffix == "parquet" and column.type == pa.timestamp("s"):
+            continue  # which it does not have
+        answer = upload(bare, as_bytes(table, suffix), f"x.{suffix}")
+        assert "'when'" in refusal(answer, 400)
+    assert left_files(bare) == []
+
+
+def test_the_last_of_all_dates_is_shown(bare: TestClient) -> None:
+    days = [dt.date(1, 1, 1), dt.date(2024, 1, 1), None, dt.date(9999, 12, 31)]
+    for kind in (pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC")):
+        table = pa.table(
+            {"when": pa.array(days).cast(pa.timestamp("s")).cast(kind), "n": [1, 2, 3, 4]}
+        )
+        name = uploaded(bare, as_bytes(table, "parquet"), "x.parquet")["id"]
+        rows = bare.get(f"/api/tables/{name}/rows").json()["rows"]
+        assert [row[0] and row[0][:10] for row in rows] == [day and str(day) for day in days]
+        edges = bare.get(f"/api/tables/{name}/column?column=0").json()["edges"]
+        assert edges[-1].startswith("9999-12-31")
+
+
 def test_no_name_is_a_path(bare: TestClient) -> None:
     for name in ("../../etc/passwd.csv", "/etc/x.csv", "C:\\x\\y.csv", "a\0b.csv", "\n.csv"):
         table = uploaded(bare, b"a,b\n1,2\n3,4\n", name)
@@ -170,6 +207,49 @@ def test_tables_are_counted(small: TestClient) -> None:
     assert "remove one" in refusal(upload(small, b"a,b\n1,2\n"), 429)
     assert small.delete(f"/api/tables/{taken[0]}").status_code == 204
     assert uploaded(small, b"a,b\n1,2\n3,4\n")
+
+
+def test_tables_on_their_way_in_are_counted(bare: TestClient) -> None:
+    bare.get("/api/about")  # who all of them are
+    most = house_of(bare).limits.tables
+    with ThreadPoolExecutor(most + 6) as many:
+        paths = ["/api/tables/example"] * (most + 6)
+        answers = [answer.status_code for answer in many.map(bare.post, paths)]
+    assert sorted(answers) == [201] * most + [429] * 6
+    assert len(bare.get("/api/state").json()["tables"]) == most
+
+
+def test_a_place_is_free_again_after_a_failure(small: TestClient) -> None:
+    browser = TestClient(small.app, base_url=ADDRESS)
+    for _ in range(SMALL.tables + 1):
+        assert "empty" in refusal(upload(browser, b""), 400)
+    assert uploaded(browser, b"a,b\n1,2\n3,4\n")
+    assert not house_of(small).tables._begun
+
+
+def test_idle_tables_go_where_others_need_the_room(tmp_path: Path) -> None:
+    limits = Limits(all_tables=2)
+    with connected(Settings(keep=tmp_path, limits=limits)) as browser:
+        house = house_of(browser)
+        long_ago = time.time() - limits.idle_seconds - 1
+        first, second = (browser.post("/api/tables/example").json()["id"] for _ in range(2))
+        other = TestClient(browser.app, base_url=ADDRESS)
+        assert "as much as it may" in refusal(other.post("/api/tables/example"), 429)
+        house.tables._tables[first].used = long_ago
+        # One that is trained on stays, however long nobody has looked at it.
+        job = browser.post(f"/api/tables/{first}/jobs", json={"task": "fill"}).json()["id"]
+        house.tables._tables[first].used = long_ago
+        assert refusal(other.post("/api/tables/example"), 429)
+        browser.delete(f"/api/jobs/{job}")
+        house.jobs._jobs[job].ended = long_ago
+        house.tables._tables[first].used = long_ago
+        taken = other.post("/api/tables/example").json()["id"]
+        assert refusal(browser.get(f"/api/tables/{first}"), 404)
+        # Nothing goes while there is room.
+        other.delete(f"/api/tables/{taken}")
+        house.tables._tables[second].used = long_ago
+        assert other.post("/api/tables/example").status_code == 201
+        assert browser.get(f"/api/tables/{second}").status_code == 200
 
 
 def test_hostile_names_and_texts_come_back_as_they_are(bare: TestClient) -> None:

@@ -5,6 +5,7 @@ import socket
 import webbrowser
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import quote
 
 import typer
 from rich.console import Console
@@ -128,4 +129,4 @@ def _address(host: str, port: int, token: str | None) -> str:
 
     name = "127.0.0.1" if host in EVERYWHERE else host
     name = f"[{name}]" if ":" in name else name
-    return f"http://{name}:{port}/" + (f"?token={token}" if token else "")
+    return f"http://{name}:{port}/" + (f"?token={quote(token, safe='')}" if token else "")

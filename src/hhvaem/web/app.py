@@ -38,16 +38,26 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         404: "No such thing, or another's",
         409: "Not now",
         413: "Too large",
+        415: "Not JSON",
         422: "A field is missing or of the wrong type",
         429: "Too many",
         503: "The server is being stopped",
     }.items()
 }
 _STATUS = {
+    400: "The request cannot be read as JSON: it is nested too deeply, or is not in UTF-8; send a "
+    "plainer one.",
     404: "There is nothing at this address.",
     405: "This address does not take such a request.",
     415: "The request is no JSON; send it as `application/json`.",
 }
+# What the framework says where it has nothing to say.
+_GENERIC = (
+    "Not Found",
+    "Method Not Allowed",
+    "Unsupported Media Type",
+    "There was an error parsing the body",
+)
 
 
 def create_app(settings: Settings) -> Guard:
@@ -130,16 +140,23 @@ async def _bad_input(request: Request, error: Exception) -> Json:
 async def _malformed(request: Request, error: Exception) -> Json:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
+    if first["loc"][0] == "body" and error.body and not _says_json(request):
+        return Json({"error": _STATUS[415]}, 415)
     where = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
     said = str(first["msg"]).removeprefix("Value error, ")
     place = f"`{where}`" if where else "The request"
     return Json({"error": f"{place} cannot be used: {said}."}, 422)
 
 
+def _says_json(request: Request) -> bool:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind == "application/json" or (kind.startswith("application/") and "+json" in kind)
+
+
 async def _http(request: Request, error: Exception) -> Json:
     assert isinstance(error, HTTPException)
     known = _STATUS.get(error.status_code)
-    generic = error.detail in ("Not Found", "Method Not Allowed", "Unsupported Media Type")
+    generic = error.detail in _GENERIC
     sentence = known if known and generic else str(error.detail).rstrip(".") + "."
     return Json({"error": sentence}, error.status_code, headers=getattr(error, "headers", None))
 

@@ -20,6 +20,8 @@ from hhvaem.web.sessions import Sessions
 from hhvaem.web.tables import Table, Tables
 
 KEEP = Path("hhvaem-models")
+# Files that are read at once.
+READERS = 2
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,9 @@ class House:
         self.models = Models()
         self.sessions = Sessions(self.limits)
         self.jobs = Jobs(folder / "jobs", settings.keep.absolute(), self.models, self.limits)
-        self.tables = Tables(folder / "tables", self.limits, self._table_gone)
+        self.tables = Tables(folder / "tables", self.limits, self._table_gone, self.jobs.at_work)
+        # Each reader may take much memory.
+        self.readers = asyncio.Semaphore(READERS)
         self.batches = Batches(self.compute.later, most=4 * self.limits.request_rows)
         # Laws of rows that were looked at last, for the cells beside them.
         self.laws: dict[tuple[str, int], Any] = {}
@@ -72,6 +76,11 @@ class House:
         """Forget a model, and what depends on it."""
         self.models.remove(model)
         self.sessions.model_gone(model)
+        self.jobs.model_gone(model)
+        # A thread may add laws meanwhile.
+        for key in list(self.laws):
+            if key[0] == model.id:
+                self.laws.pop(key, None)
 
     def _table_gone(self, table: Table) -> None:
         self.jobs.table_gone(table)

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from hhvaem.schema import Schema
 from hhvaem.web.compute import environment
+from hhvaem.web.folder import stored_bytes
 from hhvaem.web.identity import token
 from hhvaem.web.limits import Limits
 from hhvaem.web.models import Model, Models
@@ -162,6 +163,10 @@ class Jobs:
             )
         if len(self._line) >= self._limits.all_jobs:
             raise RefusedError(429, "Too many jobs wait on this server; try again later.")
+        if stored_bytes(self._folder.parent) > self._limits.stored_bytes:
+            raise RefusedError(
+                429, "This server holds as much as it may; remove a table or a model."
+            )
         job.folder.mkdir(mode=0o700, parents=True)
         stamp = time.strftime("%Y%m%d-%H%M%S")
         order["folder"] = str(job.folder)
@@ -175,7 +180,7 @@ class Jobs:
 
     def of(self, owner: str) -> list[Job]:
         """Give the jobs of an owner, newest first."""
-        own = [job for job in self._jobs.values() if job.owner == owner]
+        own = [job for job in list(self._jobs.values()) if job.owner == owner]
         return sorted(own, key=lambda job: -job.created)
 
     def get(self, owner: str, name: str) -> Job:
@@ -195,10 +200,24 @@ class Jobs:
             with contextlib.suppress(ProcessLookupError):
                 self._process.terminate()
 
+    def at_work(self, table: Table, since: float) -> bool:
+        """Say whether a job of a table runs, waits, or has ended since some time."""
+        return any(
+            job.table == table.id and (job.ended is None or job.ended > since)
+            for job in self._jobs.values()
+        )
+
     def table_gone(self, table: Table) -> None:
         """End the jobs of a table that was removed, and remove what they have made of it."""
         for job in [job for job in self._jobs.values() if job.table == table.id]:
             self.cancel(job, "The table was removed.")
+            shutil.rmtree(job.folder, ignore_errors=True)
+
+    def model_gone(self, model: Model) -> None:
+        """Forget a model that was removed, with the filled table and the draws of it."""
+        for job in [job for job in self._jobs.values() if job.model == model.id]:
+            job.model = None
+            job.version += 1
             shutil.rmtree(job.folder, ignore_errors=True)
 
     async def events(self, job: Job) -> AsyncIterator[str]:

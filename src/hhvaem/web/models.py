@@ -71,7 +71,7 @@ class Model:
             "preset": self.preset,
             "rows": self.rows,
             "created": self.created,
-            "bytes": self.path.stat().st_size if self.path.exists() else None,
+            "bytes": _bytes(self.path),
             "file": self.path.name,
             "summary": learned(self.record),
             "targets": self.targets,
@@ -97,14 +97,14 @@ class Models:
 
     def of(self, owner: str) -> list[Model]:
         """Give the models that an owner may use, newest first, the served one last."""
-        own = [model for model in self._models.values() if model.owner == owner]
-        served = [model for model in self._models.values() if model.owner is None]
+        own = [model for model in list(self._models.values()) if model.owner == owner]
+        served = [model for model in list(self._models.values()) if model.owner is None]
         return sorted(own, key=lambda model: -model.created) + served
 
     @property
     def trained(self) -> list[Model]:
         """Give the models that were trained here."""
-        return [model for model in self._models.values() if model.owner is not None]
+        return [model for model in list(self._models.values()) if model.owner is not None]
 
     def get(self, owner: str, name: str) -> Model:
         """Give a model to its owner, and the served one to everybody."""
@@ -112,6 +112,10 @@ class Models:
         if model is None or model.owner not in (owner, None):
             raise absent("model")
         return model
+
+    def has(self, name: str) -> bool:
+        """Say whether a model is still there."""
+        return name in self._models
 
     def remove(self, model: Model) -> None:
         """Forget a model, and remove its file."""
@@ -125,6 +129,8 @@ class Models:
     def estimator(self, model: Model) -> Any:
         """Give the estimator of a model, from memory or from its file."""
         with self._lock:
+            if model.id not in self._models:
+                raise absent("model")  # removed while somebody waited for it
             if model.id not in self._loaded:
                 self._loaded[model.id] = loaded(model.path)
             self._loaded.move_to_end(model.id)
@@ -134,6 +140,13 @@ class Models:
 
     def _may_go(self, name: str) -> bool:
         return name != SERVED
+
+
+def _bytes(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return None
 
 
 def loaded(path: Path) -> Any:

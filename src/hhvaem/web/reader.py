@@ -21,6 +21,7 @@ from pyarrow import feather, parquet
 from hhvaem.errors import InputError
 from hhvaem.files import read_table
 from hhvaem.web.columns import find
+from hhvaem.web.plain import cells
 
 if sys.platform != "win32":
     import resource
@@ -86,10 +87,32 @@ def _read(path: Path, order: dict[str, Any]) -> dict[str, Any]:
         {field: column.combine_chunks() for field, column in _columns(table)},
         metadata=None,
     )
+    for field, column in _columns(whole):
+        _check_dates(field, column)
     # What the server does next is tried here: what breaks it breaks this process instead.
     find(whole, {}, {})
     feather.write_feather(whole, order["out"], compression="uncompressed", chunksize=10**9)
     return {"rows": table.num_rows, "columns": table.num_columns}
+
+
+def _check_dates(name: str, column: Any) -> None:
+    """Refuse dates that cannot be shown: years beyond 9999, or a time zone that nobody knows."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column = pa.chunked_array([chunk.dictionary for chunk in column.chunks], kind.value_type)
+        kind = kind.value_type
+    try:
+        if pa.types.is_temporal(kind):
+            ends = pc.min_max(column)
+            cells(pa.array([ends["min"], ends["max"]], kind))
+        elif pa.types.is_nested(kind):
+            cells(column)
+    except (OverflowError, ValueError, LookupError, OSError, pa.ArrowException) as error:
+        raise InputError(
+            f"Column {name!r} has dates or times that cannot be shown: they are beyond the years 1 "
+            f"to 9999, or of an unknown time zone (it is stored as {kind}); mend the column, or "
+            "leave it out."
+        ) from error
 
 
 def _bytes(column: Any) -> int:

@@ -36,7 +36,15 @@ def for_readers(sentence: str) -> str:
     "pass it through as 'ignored'."
     >>> for_readers("fit a model for each, or say --task for all.")
     'fit a model for each, or say kind_of_target for all.'
+    >>> for_readers("`kinds` names no column."), for_readers("Name the levels that --kind names.")
+    ('The request names no column.', 'Name the levels that the request names.')
     """
-    found = _KINDS.sub(r"as '\1'", sentence).replace("`kinds`", "The request")
+    found = _KINDS.sub(r"as '\1'", sentence)
     found = re.sub(r" \(in polars an Enum; on the command line: [^)]*\)", "", found)
-    return found.replace("--task", "kind_of_target").replace("--kind", "The request")
+    found = found.replace("--task", "kind_of_target")
+    return re.sub(r"(^|[.!?] )?(?:`kinds`|--kind\b)", _request, found)
+
+
+def _request(found: re.Match[str]) -> str:
+    """Name the request, with a large letter where a sentence begins."""
+    return "the request" if found[1] is None else f"{found[1]}The request"

@@ -12,6 +12,8 @@ from hhvaem.web.refusals import RefusedError
 
 router = APIRouter(prefix="/api/jobs", tags=["jobs"])
 
+NO_REPORT = "The report is not there; wait for its job, or ask again."
+
 
 @router.get("/{job}", summary="How far a job is")
 def show(job: str, house: In, owner: Owner) -> Json:
@@ -42,7 +44,10 @@ def report(job: str, house: In, owner: Owner) -> Json:
 
     found = house.jobs.get(owner, job)
     _check(found)
-    content = clean(json.loads((found.folder / "report.json").read_bytes()))
+    try:
+        content = clean(json.loads((found.folder / "report.json").read_bytes()))
+    except FileNotFoundError as error:  # its table was removed meanwhile
+        raise RefusedError(409, NO_REPORT) from error
     for method in content["facts"]["methods"]:
         method["called"] = CALLED[method["name"]]
     return Json({**content, "meanings": MEANINGS})
@@ -61,4 +66,4 @@ def _check(job: Job) -> None:
     if job.order["task"] != "evaluate":
         raise RefusedError(400, "This job makes no report; ask for one with the task 'evaluate'.")
     if job.state != "done" or not (job.folder / "report.json").exists():
-        raise RefusedError(409, "The report is not there; wait for its job, or ask again.")
+        raise RefusedError(409, NO_REPORT)

@@ -1,6 +1,8 @@
 """Models: what they are, what they fill, and their files."""
 
+import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -24,6 +26,7 @@ router = APIRouter(prefix="/api/models", tags=["models"])
 Format = Literal["csv", "parquet", "feather"]
 # Blocks of rows whose laws are kept.
 BLOCKS = 8
+NO_TABLE = "The table of this model is not here; upload it, and train again."
 
 
 @router.get("", summary="All models")
@@ -50,7 +53,9 @@ def file(model: str, house: In, owner: Owner) -> FileResponse:
     """Give the file, which `hhvaem impute`, `predict`, `ask` and `hhvaem.load` read."""
     found = house.models.get(owner, model)
     if not found.path.exists():
-        raise absent("file of a model")
+        raise RefusedError(
+            404, "The file of this model is gone from the folder of models; train it again."
+        )
     name = f"{_stem(found)}.hhvaem"
     return FileResponse(found.path, media_type="application/octet-stream", filename=name)
 
@@ -66,7 +71,8 @@ def schema(model: str, house: In, owner: Owner) -> Json:
 def filled(model: str, house: In, owner: Owner, first: First = 0, count: Count = 50) -> Json:
     """Give some rows, and which of their cells were filled."""
     found, table = _with_table(house, owner, model)
-    full = _filled(found)
+    with _there(house, found):
+        full = _filled(found)
     count = min(count, house.limits.page_rows)
     part, before = full.slice(first, count), table.data.slice(first, count)
     new = np.stack(
@@ -97,7 +103,8 @@ async def law(
 ) -> Json:
     """Say what a hole may hold: a histogram or bars, and an interval."""
     found, table = _with_table(house, owner, model)
-    full = _filled(found)
+    with _there(house, found):
+        full = _filled(found)
     own = column_of(table, column).column
     if row >= full.num_rows:
         raise RefusedError(404, f"The table has no row {row}; its last is {full.num_rows - 1}.")
@@ -116,7 +123,8 @@ async def law(
     }
     if observed or not found.schema[name].modelled:
         return Json(facts)
-    about = await house.compute.later(_law, house, found, table, row, name, level)
+    with _there(house, found):
+        about = await house.compute.later(_law, house, found, table, row, name, level)
     return Json({**facts, **about})
 
 
@@ -132,11 +140,12 @@ def column(model: str, column: First, house: In, owner: Owner) -> Json:
         return Json(plotted(table, about, column))
     if not own.modelled:
         return Json(plotted(table, about, column, filled=holes))
-    new = views.numbers(own, _filled(found).select([own.name]).take(holes))
-    drawn = [
-        views.numbers(own, _drawn(found, i).select([own.name]).take(holes))
-        for i in range(found.draws)
-    ]
+    with _there(house, found):
+        new = views.numbers(own, _filled(found).select([own.name]).take(holes))
+        drawn = [
+            views.numbers(own, _drawn(found, i).select([own.name]).take(holes))
+            for i in range(found.draws)
+        ]
     return Json(plotted(table, about, column, filled=new, drawn=np.concatenate(drawn)))
 
 
@@ -153,8 +162,10 @@ async def filled_file(model: str, suffix: Format, house: In, owner: Owner) -> Fi
     found, table = _with_table(house, owner, model)
     assert found.folder is not None
     path = found.folder / f"filled-out.{suffix}"
-    if not path.exists():
-        await house.compute.later(downloads.written, _filled(found), table.data, path)
+    with _there(house, found):
+        if not path.exists():
+            await house.compute.later(downloads.written, _filled(found), table.data, path)
+        path.stat()
     return _sent(path, f"{_stem(found)}-filled.{suffix}", suffix)
 
 
@@ -173,8 +184,10 @@ async def draws_file(
         holed = downloads.repeated_rows(table.data, count)
         downloads.written(downloads.long_draws(found.folder, count), holed, path)
 
-    if not path.exists():
-        await house.compute.later(write)
+    with _there(house, found):
+        if not path.exists():
+            await house.compute.later(write)
+        path.stat()
     return _sent(path, f"{_stem(found)}-draws.{suffix}", suffix)
 
 
@@ -196,8 +209,24 @@ def _with_table(house: House, owner: str, name: str) -> tuple[Model, Table]:
     if not model.fills:
         raise RefusedError(400, "This model predicts and fills no table; train one that fills.")
     if model.table is None or not house.tables.has(model.table):
-        raise RefusedError(404, "The table of this model is not here; upload it, and train again.")
+        raise RefusedError(404, NO_TABLE)
     return model, house.tables.get(owner, model.table)
+
+
+@contextlib.contextmanager
+def _there(house: House, model: Model) -> Iterator[None]:
+    """Say so where a model or its table was removed while something was made of them.
+
+    Whatever went wrong then went wrong for that; all else is passed on as it is.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not house.models.has(model.id):
+            raise absent("model") from error
+        if not house.tables.has(model.table):
+            raise RefusedError(404, NO_TABLE) from error
+        raise
 
 
 def _filled(model: Model) -> pa.Table:
@@ -216,15 +245,16 @@ def _law(
     """Ask the law of a cell; the laws of the rows around it are kept for the next."""
     block = row // ROWS
     key = (model.id, block)
-    if key not in house.laws:
+    law = house.laws.get(key)
+    if law is None:
         estimator = house.models.estimator(model)
         part = table.data.select(model.schema.names).slice(block * ROWS, ROWS)
         values, mask = encode(part, model.schema)
         how = estimator._how(None, None)
         _, law, _ = next(iter(estimator._model().laws(values, mask, how)))
         while len(house.laws) >= BLOCKS:
-            house.laws.pop(next(iter(house.laws)))
+            house.laws.pop(next(iter(list(house.laws))), None)
         house.laws[key] = law
     column = model.schema[name]
     place = model.schema.modelled.index(column)
-    return laws.told(house.laws[key], column, place, row - block * ROWS, level)
+    return laws.told(law, column, place, row - block * ROWS, level)

@@ -12,7 +12,7 @@ from hhvaem.hiding import IN_WORDS
 from hhvaem.web.columns import SAYS
 from hhvaem.web.house import In, Owner
 from hhvaem.web.plain import Json
-from hhvaem.web.refusals import absent
+from hhvaem.web.refusals import RefusedError
 from hhvaem.web.uploads import ACCEPTED
 
 PAGE = Path(__file__).parent / "page"
@@ -53,7 +53,7 @@ def router(page: Mapping[str, tuple[bytes, str]]) -> APIRouter:
     @routes.get("/page/{name:path}", summary="A file of the page", include_in_schema=False)
     def file(name: str) -> Response:
         if name not in page:
-            raise absent("file of the page")
+            raise RefusedError(404, "The page has no such file; it is at `/`.")
         content, kind = page[name]
         return Response(content, media_type=kind)
 

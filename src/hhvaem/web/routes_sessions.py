@@ -19,14 +19,15 @@ router = APIRouter(prefix="/api/sessions", tags=["sessions"])
 async def begin(body: SessionBody, house: In, owner: Owner) -> Json:
     """Begin a session with what is known, costs and rules, and give its first question."""
     model = house.models.get(owner, body.model)
-    house.sessions.check_room(owner)
     wish = {**body.model_dump(), "rules": body.rules.model_dump()}
 
     def work() -> Asking:
         return Asking(token(), owner, model.id, house.models.estimator(model), wish)
 
-    asking = await house.compute.soon(work)
-    house.sessions.add(asking)
+    with house.sessions.room(owner):
+        asking = await house.compute.soon(work)
+        house.models.get(owner, model.id)  # which may have been removed meanwhile
+        house.sessions.add(asking)
     return Json(asking.told(), 201)
 
 

@@ -1,7 +1,6 @@
 """Tables: in, looked at, and out again."""
 
 import asyncio
-import shutil
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -15,7 +14,7 @@ from hhvaem.web.columns import Found
 from hhvaem.web.house import In, Owner
 from hhvaem.web.identity import token
 from hhvaem.web.plain import Json, cell
-from hhvaem.web.refusals import RefusedError
+from hhvaem.web.refusals import RefusedError, absent
 from hhvaem.web.tables import Table
 from hhvaem.web.uploads import as_plain_table, checked_name, received
 
@@ -46,28 +45,23 @@ async def upload(
 ) -> Json:
     """Take the bytes of a CSV, Parquet or Feather file, and say what its columns are."""
     plain, suffix = checked_name(name)
-    table = house.tables.new(owner, plain)
-    try:
+    with house.tables.room(owner, plain) as table:
         path = table.folder / f"{token()}{suffix}"
         announced = request.headers.get("content-length")
         await received(request.stream(), path, announced, house.limits)
-        await as_plain_table(path, plain, missing, table.path, house.limits)
+        async with house.readers:
+            await as_plain_table(path, plain, missing, table.path, house.limits)
         path.unlink()
         await asyncio.to_thread(table.look)
-    except BaseException:
-        shutil.rmtree(table.folder, ignore_errors=True)
-        raise
-    house.tables.add(table)
     return Json(table.told(), 201)
 
 
 @router.post("/example", summary="Take the embedded example", status_code=201)
 async def example(house: In, owner: Owner) -> Json:
     """Make a table of the made-up patients of a clinic."""
-    table = house.tables.new(owner, "clinic.csv")
-    feather.write_feather(clinic(), str(table.path), compression="uncompressed")
-    await asyncio.to_thread(table.look)
-    house.tables.add(table)
+    with house.tables.room(owner, "clinic.csv") as table:
+        feather.write_feather(clinic(), str(table.path), compression="uncompressed")
+        await asyncio.to_thread(table.look)
     return Json(table.told(), 201)
 
 
@@ -88,7 +82,12 @@ async def remove(table: str, house: In, owner: Owner) -> Response:
 async def say(table: str, body: KindsBody, house: In, owner: Owner) -> Json:
     """Replace what was said of columns before; a kind that does not fit is refused."""
     found = house.tables.get(owner, table)
-    await asyncio.to_thread(found.say, body.kinds, body.orders)
+    try:
+        await asyncio.to_thread(found.say, body.kinds, body.orders)
+    except OSError as error:
+        if house.tables.has(found.id):
+            raise
+        raise absent("table") from error  # removed meanwhile
     return Json(found.told())
 
 

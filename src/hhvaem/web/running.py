@@ -35,6 +35,8 @@ def bound(host: str, port: int) -> socket.socket:
             listening = failing.enter_context(socket.socket(family, kind, protocol))
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind(address)
+            # Two may be bound to a port, and only one of them listens.
+            listening.listen()
             failing.pop_all()
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)

@@ -1,15 +1,17 @@
 """What every request and every answer goes through: hosts, origins, tokens, cookies, headers."""
 
+import functools
 import hmac
 import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
+from starlette.responses import HTMLResponse
 
 from hhvaem.web.identity import Identities
 from hhvaem.web.plain import Json
@@ -97,7 +99,7 @@ class Door:
         if self.host not in EVERYWHERE:
             return False
         # A number cannot be pointed elsewhere, as a name can.
-        return _is_address(name) or name in (socket.gethostname().lower(), socket.getfqdn().lower())
+        return _is_address(name) or name in _names()
 
     def admits(self, given: str | None) -> bool:
         """Say whether a token is the right one."""
@@ -134,6 +136,12 @@ class Guard:
             return
         owner = self._door.identities.of(_cookies(headers).get(self._door.cookie))
         asked = parse_qs(scope["query_string"].decode("latin-1")).get("token", [None])[0]
+        withheld = owner is None and _navigates(scope, headers) and _is_foreign(headers)
+        if withheld and asked is None:
+            # A browser keeps a strict cookie to itself where a link on another page leads here: a
+            # new one would take the place of the old, with all that belongs to it.
+            await _onward("/")(scope, receive, _guarded(send, None))
+            return
         new = None
         if owner is None:
             if not self._door.admits(_bearer(headers) or asked):
@@ -143,12 +151,15 @@ class Guard:
                 )
                 await Json({"error": sentence}, 401)(scope, receive, _guarded(send, None))
                 return
+            if withheld and asked is not None:
+                again = _onward(f"/?token={quote(asked, safe='')}")
+                await again(scope, receive, _guarded(send, None))
+                return
             owner, cookie = self._door.identities.new()
             new = f"{self._door.cookie}={cookie}; Path=/; HttpOnly; SameSite=Strict"
         if scope["path"] == "/" and asked is not None:
             # The token does not stay in the address.
-            away = Json({}, 303, headers={"Location": "/"})
-            await away(scope, receive, _guarded(send, new))
+            await _onward("/")(scope, receive, _guarded(send, new))
             return
         scope.setdefault("state", {})["owner"] = owner
         await self._app(scope, receive, _guarded(send, new))
@@ -163,8 +174,7 @@ class Guard:
                 403,
             )
         origin = headers.get("origin")
-        navigates = scope["path"] == "/" and scope["method"] == "GET"
-        foreign = headers.get("sec-fetch-site") in _FOREIGN and not navigates
+        foreign = _is_foreign(headers) and not _navigates(scope, headers)
         if foreign or (origin is not None and not self._is_own(origin, headers["host"])):
             return Json(
                 {
@@ -193,19 +203,44 @@ def _guarded(send: Send, cookie: str | None) -> Send:
     return sending
 
 
+def _onward(address: str) -> HTMLResponse:
+    """Send a browser on from a page of ours: unlike a redirect, it then comes from here.
+
+    It asks as `same-origin` and brings its cookie, so that it is sent on once and not for ever.
+    """
+    return HTMLResponse(
+        '<!doctype html><html lang="en"><title>hhvaem</title>'
+        f'<meta http-equiv="refresh" content="0;url={address}">'
+    )
+
+
+def _navigates(scope: Scope, headers: Headers) -> bool:
+    """Say whether a person goes to the page, as a link on another page may let them."""
+    mode = headers.get("sec-fetch-mode", "navigate")
+    return scope["path"] == "/" and scope["method"] == "GET" and mode == "navigate"
+
+
+def _is_foreign(headers: Headers) -> bool:
+    return headers.get("sec-fetch-site") in _FOREIGN
+
+
 def _cookies(headers: Headers) -> dict[str, str]:
     found: dict[str, str] = {}
     for line in headers.getlist("cookie"):
-        try:
-            found |= {name: morsel.value for name, morsel in SimpleCookie(line).items()}
-        except CookieError:
-            continue
+        # As browsers write them: other servers of this host may have odd ones in the same line.
+        found |= cookie_parser(line)
     return found
 
 
 def _bearer(headers: Headers) -> str | None:
     scheme, _, given = headers.get("authorization", "").partition(" ")
     return given.strip() if scheme.lower() == "bearer" else None
+
+
+@functools.cache
+def _names() -> tuple[str, ...]:
+    """Give the names of this machine, once: looking them up may take seconds."""
+    return (socket.gethostname().lower(), socket.getfqdn().lower())
 
 
 def _is_address(name: str) -> bool:

@@ -1,7 +1,10 @@
 """Sessions that are under way, each with its owner."""
 
 import asyncio
+import contextlib
 import time
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hhvaem.web.asking import Asking
@@ -16,6 +19,7 @@ class Live:
 
     asking: Asking
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    used: float = field(default_factory=time.time)
 
 
 class Sessions:
@@ -30,24 +34,29 @@ class Sessions:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._sessions: dict[str, Live] = {}
+        # How many are being begun, of each owner: they have a place already.
+        self._begun: Counter[str] = Counter()
 
-    def check_room(self, owner: str) -> None:
-        """Refuse one more where there are too many; idle ones make room.
+    @contextlib.contextmanager
+    def room(self, owner: str) -> Iterator[None]:
+        """Hold a place for a session until it is `add`ed; idle ones make room for it.
 
         Raises
         ------
         RefusedError
-            Saying what to do.
+            Where there are too many, saying what to do.
         """
-        before = time.time() - self._limits.idle_seconds
-        for name in [n for n, live in self._sessions.items() if live.asking.changed < before]:
-            self._sessions.pop(name)
-        if len(self.of(owner)) >= self._limits.sessions:
+        if len(self.of(owner)) + self._begun[owner] >= self._limits.sessions:
             raise RefusedError(
                 429, f"There are {self._limits.sessions} sessions already; remove one of them."
             )
-        if len(self._sessions) >= self._limits.all_sessions:
+        if self._is_full() and not self._expire():
             raise RefusedError(429, "This server holds as many sessions as it may; try later.")
+        self._begun[owner] += 1
+        try:
+            yield
+        finally:
+            self._begun -= Counter((owner,))
 
     def add(self, asking: Asking) -> None:
         """Take a session in."""
@@ -55,7 +64,7 @@ class Sessions:
 
     def of(self, owner: str) -> list[Asking]:
         """Give the sessions of an owner, the one that was used last first."""
-        own = [live.asking for live in self._sessions.values() if live.asking.owner == owner]
+        own = [live.asking for live in list(self._sessions.values()) if live.asking.owner == owner]
         return sorted(own, key=lambda asking: -asking.changed)
 
     def get(self, owner: str, name: str) -> Live:
@@ -63,6 +72,7 @@ class Sessions:
         live = self._sessions.get(name)
         if live is None or live.asking.owner != owner:
             raise absent("session")
+        live.used = time.time()
         return live
 
     def check_answers(self, live: Live) -> None:
@@ -78,3 +88,16 @@ class Sessions:
         """Forget the sessions of a model that was removed."""
         for name in [n for n, live in self._sessions.items() if live.asking.model == model.id]:
             self._sessions.pop(name)
+
+    def _is_full(self) -> bool:
+        return len(self._sessions) + self._begun.total() >= self._limits.all_sessions
+
+    def _expire(self) -> bool:
+        """Forget what nobody has looked at for long until there is room; say whether there is."""
+        before = time.time() - self._limits.idle_seconds
+        for live in sorted(self._sessions.values(), key=lambda live: live.used):
+            if live.used < before and not live.lock.locked():
+                self.remove(live.asking.id)
+                if not self._is_full():
+                    return True
+        return False

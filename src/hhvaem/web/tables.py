@@ -1,8 +1,10 @@
 """Tables that were uploaded, each with its owner."""
 
+import contextlib
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pyarrow as pa
 from pyarrow import feather
 
 from hhvaem.web.columns import Found, find
+from hhvaem.web.folder import stored_bytes
 from hhvaem.web.identity import token
 from hhvaem.web.limits import Limits
 from hhvaem.web.refusals import RefusedError, absent
@@ -93,8 +96,12 @@ class Table:
             notes.append("The table has no holes; its fills can still be tried out by the report.")
         ignored = sum(each.problem is not None for each in self.found)
         if ignored:
-            many = "1 column is" if ignored == 1 else f"{ignored} columns are"
-            notes.append(f"{many} passed through as it is; say what it is to use it.")
+            notes.append(
+                "1 column is passed through as it is; say what it is to use it."
+                if ignored == 1
+                else f"{ignored} columns are passed through as they are; say what they are to use "
+                "them."
+            )
         return notes
 
     def _mapped(self) -> pa.Table:
@@ -112,40 +119,53 @@ class Tables:
         How many there may be.
     gone
         Called with a table that is removed.
+    at_work
+        Says whether a job of a table runs, waits, or has ended since some time.
     """
 
-    def __init__(self, folder: Path, limits: Limits, gone: Callable[[Table], None]) -> None:
-        self._folder, self._limits, self._gone = folder, limits, gone
+    def __init__(
+        self,
+        folder: Path,
+        limits: Limits,
+        gone: Callable[[Table], None],
+        at_work: Callable[[Table, float], bool],
+    ) -> None:
+        self._folder, self._limits, self._gone, self._at_work = folder, limits, gone, at_work
         self._tables: dict[str, Table] = {}
+        # How many are on their way in, of each owner: they have a place already.
+        self._begun: Counter[str] = Counter()
 
-    def new(self, owner: str, name: str) -> Table:
-        """Make room for a table; it counts when it is `add`ed.
+    @contextlib.contextmanager
+    def room(self, owner: str, name: str) -> Iterator[Table]:
+        """Give a table to be made; it is taken in at the end, and nothing is left of a failure.
 
         Raises
         ------
         RefusedError
             Where there are too many.
         """
-        self._expire()
-        if len(self.of(owner)) >= self._limits.tables:
+        if len(self.of(owner)) + self._begun[owner] >= self._limits.tables:
             raise RefusedError(
                 429, f"There are {self._limits.tables} tables already; remove one of them first."
             )
-        used = sum(file.stat().st_size for file in self._folder.parent.rglob("*") if file.is_file())
-        if len(self._tables) >= self._limits.all_tables or used > self._limits.stored_bytes:
+        if self._is_full() and not self._expire():
             raise RefusedError(429, "This server holds as much as it may; remove a table.")
         own = token()
-        folder = self._folder / own
-        folder.mkdir(mode=0o700, parents=True)
-        return Table(own, owner, name, folder)
-
-    def add(self, table: Table) -> None:
-        """Take a table in."""
-        self._tables[table.id] = table
+        table = Table(own, owner, name, self._folder / own)
+        self._begun[owner] += 1
+        try:
+            table.folder.mkdir(mode=0o700, parents=True)
+            yield table
+            self._tables[own] = table
+        except BaseException:
+            shutil.rmtree(table.folder, ignore_errors=True)
+            raise
+        finally:
+            self._begun -= Counter((owner,))
 
     def of(self, owner: str) -> list[Table]:
         """Give the tables of an owner, newest first."""
-        own = [table for table in self._tables.values() if table.owner == owner]
+        own = [table for table in list(self._tables.values()) if table.owner == owner]
         return sorted(own, key=lambda table: -table.created)
 
     def get(self, owner: str, name: str) -> Table:
@@ -166,7 +186,17 @@ class Tables:
         shutil.rmtree(table.folder, ignore_errors=True)
         self._gone(table)
 
-    def _expire(self) -> None:
+    def _is_full(self) -> bool:
+        count = len(self._tables) + self._begun.total()
+        stored = stored_bytes(self._folder.parent)
+        return count >= self._limits.all_tables or stored > self._limits.stored_bytes
+
+    def _expire(self) -> bool:
+        """Remove what nobody has looked at for long until there is room; say whether there is."""
         before = time.time() - self._limits.idle_seconds
-        for table in [each for each in self._tables.values() if each.used < before]:
-            self.remove(table)
+        for table in sorted(self._tables.values(), key=lambda table: table.used):
+            if table.used < before and not self._at_work(table, before):
+                self.remove(table)
+                if not self._is_full():
+                    return True
+        return False

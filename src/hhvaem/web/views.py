@@ -17,6 +17,11 @@ BARS = 24
 # Whole numbers that are so few have a bar each.
 FEW = 30
 
+# The first and the last day that a date can be, in microseconds since 1970.
+FIRST, LAST = (
+    float(np.datetime64(day, "us").astype(np.int64)) for day in ("0001-01-01", "9999-12-31")
+)
+
 Numbers = Float[np.ndarray, " _"]
 
 
@@ -57,7 +62,8 @@ def numbers(column: Column, table: pa.Table) -> Numbers:
 def shown_number(column: Column, value: float) -> Any:
     """Give a number of a column as a cell: a date as its text."""
     if column.kind == "datetime":
-        return cell(decode_value(column, value))
+        # The edge of a bar may lie beyond the last date that there is.
+        return cell(decode_value(column, float(np.clip(value, FIRST, LAST))))
     return finite(value)
 
 
