@@ -1,3 +1,4 @@
+import asyncio
 import datetime as dt
 import gzip
 import io
@@ -16,6 +17,7 @@ from pyarrow import feather, parquet
 from servers import ADDRESS, connected, house_of, refusal, upload, uploaded
 
 from hhvaem.example import clinic
+from hhvaem.web import routes_tables
 from hhvaem.web.house import Settings
 from hhvaem.web.limits import Limits
 
@@ -168,7 +170,7 @@ def test_one_row_is_shown_and_not_learned_from(bare: TestClient) -> None:
         pa.array([1, None, -(10**15)], pa.timestamp("ms")),
         pa.array([1, None, 3], pa.timestamp("us", "Foo/Bar")),
     ],
-    ids=str,
+    ids=["far", "us", "s", "before", "zone"],
 )
 def test_dates_that_cannot_be_shown_are_refused(bare: TestClient, column: pa.Array) -> None:
     table = pa.table({"when": column, "n": [1, 2, 3]})
@@ -217,6 +219,24 @@ def test_tables_on_their_way_in_are_counted(bare: TestClient) -> None:
         answers = [answer.status_code for answer in many.map(bare.post, paths)]
     assert sorted(answers) == [201] * most + [429] * 6
     assert len(bare.get("/api/state").json()["tables"]) == most
+
+
+def test_two_files_are_read_at_once(bare: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    bare.get("/api/about")  # who all of them are
+    reading, most = 0, 0
+
+    async def read(path: Path, name: str, missing: list[str], out: Path, limits: Limits) -> None:
+        nonlocal reading, most
+        reading += 1
+        most = max(most, reading)
+        await asyncio.sleep(0.1)
+        feather.write_feather(clinic(rows=5), str(out), compression="uncompressed")
+        reading -= 1
+
+    monkeypatch.setattr(routes_tables, "as_plain_table", read)
+    with ThreadPoolExecutor(6) as many:
+        assert all(many.map(lambda _: uploaded(bare, b"a,b"), range(6)))
+    assert most == 2
 
 
 def test_a_place_is_free_again_after_a_failure(small: TestClient) -> None:
