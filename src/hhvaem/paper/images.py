@@ -110,10 +110,10 @@ def identities(*, quick: bool, draws: int = DRAWS) -> list[dict[str, Any]]:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Trained:
-    """A trained model of a fold, and what draws from it."""
+    """A trained model of a fold, and the images that it was trained on."""
 
     states: train.State
-    tuned: Tuned
+    data: train.Data
     loss: float
     seconds: float
 
@@ -170,18 +170,28 @@ def train_images(
         write_json({"step": step, "seconds": seconds}, clock)
     if step < settings.steps:
         return None
-    tuned = posterior.tune(states.model, data, _key(fold, 3)[None])
-    return Trained(states, tuned, float(history.recent_loss[0]), seconds)
+    return Trained(states, data, float(history.recent_loss[0]), seconds)
 
 
-def ways_of(trained: Trained, *, by_chains: bool, draws: int) -> dict[str, tuple[Any, How]]:
-    """Give the ways to draw from a model: one, or with and without chains and by our default."""
-    encoder, chains = How("encoder", chains=draws, kept=1), How("hmc", chains=draws, kept=1)
+def learned_way(trained: Trained, inference: str, draws: int) -> tuple[Sampler, How]:
+    """Give how a model draws as it was trained to: by its learned chains, or by its encoder."""
     learned = jax.tree.map(lambda leaf: leaf[0], trained.states.sampler)
-    if not by_chains:
-        return {"": (learned, encoder)}
-    tuned = jax.tree.map(lambda leaf: leaf[0], trained.tuned)
-    return {"": (learned, chains), BY_ENCODER: (learned, encoder), BY_DEFAULT: (tuned, chains)}
+    return learned, How("hmc" if inference == "hmc" else "encoder", chains=draws, kept=1)
+
+
+def _ways(
+    trained: Trained, fold: ImageFold, inference: str, draws: int
+) -> dict[str, tuple[Sampler | Tuned, How]]:
+    """Give the ways to draw from a model: one, or with and without chains and by our default."""
+    learned, how = learned_way(trained, inference, draws)
+    if how.posterior == "encoder":
+        return {"": (learned, how)}
+    tuned = posterior.tune(trained.states.model, trained.data, _key(fold, 3)[None])
+    return {
+        "": (learned, how),
+        BY_ENCODER: (learned, dataclasses.replace(how, posterior="encoder")),
+        BY_DEFAULT: (jax.tree.map(lambda leaf: leaf[0], tuned), how),
+    }
 
 
 def run(
@@ -206,7 +216,7 @@ def run(
         return None
     _, settings = configured(size.published, model)
     one = first_model(trained.states.model)
-    ways = ways_of(trained, by_chains=settings.inference == "hmc", draws=size.draws)
+    ways = _ways(trained, fold, settings.inference, size.draws)
     kept = work / f"scores-{size.draws}.json"
     scores: dict[str, Any] = read_json(kept) if kept.exists() else {}
     for way, (sampler, how) in ways.items():

@@ -21,7 +21,7 @@ from hhvaem.model import Model, Row
 from hhvaem.objectives import Sampler
 from hhvaem.paper.image_sets import SEED, ImageFold, Pile
 from hhvaem.paper.image_testing import first_model
-from hhvaem.paper.images import Bar, Size, configured, train_images, ways_of, work_place
+from hhvaem.paper.images import Bar, Size, configured, learned_way, train_images, work_place
 from hhvaem.posterior import How, Tuned, draw
 
 # In the order of the figure's rows.
@@ -149,9 +149,7 @@ def complete(
         if trained is None:
             return None
         _, settings = configured(size.published, model)
-        draws = min(DRAWS, size.draws)
-        ways = ways_of(trained, by_chains=settings.inference == "hmc", draws=draws)
-        sampler, how = ways[""]
+        sampler, how = learned_way(trained, settings.inference, min(DRAWS, size.draws))
         key = jax.random.fold_in(jax.random.key(SEED), 5)
         filled[model] = paint(first_model(trained.states.model), sampler, pile, how, key=key)
     return Painted(pile, shape, filled)
