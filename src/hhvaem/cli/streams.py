@@ -1,7 +1,6 @@
 """What `hhvaem impute` and `hhvaem predict` share: a model, and a table that comes in parts."""
 
 import contextlib
-import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -19,7 +18,7 @@ from hhvaem.cli import leaving_at_once
 from hhvaem.cli.places import interruptible
 from hhvaem.containers import listed
 from hhvaem.delimited import unpacked
-from hhvaem.errors import InputError, TableWarning
+from hhvaem.errors import InputError, TableWarning, rows_named
 from hhvaem.files import TEXT_SUFFIXES, suffix_to_read
 from hhvaem.schema import Storage
 from hhvaem.streaming import read_chunks, write_chunks
@@ -132,7 +131,7 @@ def stream(
             if first is None:
                 written.check(part.schema)
                 _check_columns(table, part, [*names, *getattr(model, "target_names_", [])], names)
-            with _noted(notes), _rows_counted_from(done):
+            with _noted(notes), rows_named(done.__add__):
                 result = work(part, part.select(names), done)
             first = first or result.schema
             written.write(_alike(result, first))
@@ -172,16 +171,6 @@ def _check_columns(
             TableWarning,
             stacklevel=2,
         )
-
-
-@contextlib.contextmanager
-def _rows_counted_from(first: int) -> Iterator[None]:
-    """Let errors name rows of the table, not of a part of it."""
-    try:
-        yield
-    except InputError as error:
-        message = re.sub(r"(?<=in row )\d+", lambda row: str(int(row[0]) + first), str(error))
-        raise InputError(message) from error
 
 
 @contextlib.contextmanager
