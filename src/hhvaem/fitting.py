@@ -19,6 +19,7 @@ from hhvaem.blocks import Blocks, turns
 from hhvaem.choosing import Choice, can_choose, choose, louder, usual_decay
 from hhvaem.encoding import Cells, Encoding, TableMask, TableValues
 from hhvaem.held_out import held_out_score, hold_out, own_score
+from hhvaem.in_time import some_models, train_in_time
 from hhvaem.model import Model, Row
 from hhvaem.objectives import Sampler
 from hhvaem.posterior import How, Tuned
@@ -323,16 +324,22 @@ def fit_many(
             return on_device([_block(blocks, numbers[turn], own, plan)], key)
 
         feed = train.Feed(starts, load)
-    states, history = train.train(
+    seconds = None if max_seconds is None else max_seconds - (time.monotonic() - started)
+    states, history = train_in_time(
         states,
         shown,
         plan.settings,
         held=held,
         feed=feed,
-        max_seconds=None if max_seconds is None else max_seconds - (time.monotonic() - started),
+        max_seconds=seconds,
+        # Members of one table alone can be fewer.
+        fewer=len(ready) == 1,
         snapshots=snapshots,
         progress=None if progress is None else partial(_later, progress, before),
     )
+    if len(states.step) < models:
+        members = models = len(states.step)
+        each, data, shown, held = each[:members], *some_models((data, shown, held), slice(members))
     if chosen is not None:
         factors = np.repeat(np.log(chosen.factor), members).astype(np.float32)
         states = states._replace(model=louder(states.model, jnp.asarray(factors)))

@@ -74,7 +74,8 @@ PARAMETERS = """Parameters
     max_steps, max_seconds
         When training ends at the latest; where it has two parts, as by default with fewer than
         10,000 rows, each has so many steps. With `max_seconds` how far it comes depends on the
-        machine, and the same seed need not give the same model.
+        machine, and the same seed need not give the same model; on a CPU there may be fewer
+        members, of which each is trained to its end if there is time for one.
     batch_size
         Rows of a training step.
     draws
@@ -243,7 +244,7 @@ class Estimator(BaseEstimator):
         """Take over a new fit, at its end: what fails on the way leaves the one before."""
         remember_columns(self, table)
         self.schema_: Schema = schema
-        self.members_ = plan.members
+        self.members_ = plan.members if fitted is None else fitted.members
         self.fitted_: Fitted | None = fitted
 
     def _plan(self) -> Plan:
