@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -17,8 +18,8 @@ import pytest
 from commands import hhvaem, refused
 from saved_models import FILES, table
 
-from hhvaem import InputError, load, write_table
-from hhvaem.distributed import _Blocks, connected, impute
+from hhvaem import InputError, distributed, load, write_table
+from hhvaem.distributed import _Blocks, _check_answers, connected, impute
 from hhvaem.many import RECORD, Job, Outcome, found_files, planned
 from hhvaem.parts import Filling, by_name
 
@@ -33,7 +34,6 @@ CHEAP = ("--posterior", "encoder", "--rows-at-once", "4")
 def cluster() -> Iterator[None]:
     """Ray with two cores, for all tests here."""
     with connected(cores=2):
-        ray.data.DataContext.get_current().enable_progress_bars = False
         yield
 
 
@@ -188,14 +188,33 @@ def _above(process: int) -> Iterator[int]:
         yield process
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:1", "nowhere", "127.0.0.1:99999"])
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "nowhere", "127.0.0.1:99999", "silent", "web"])
 def test_an_address_at_which_nothing_answers(
     place: Path, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(distributed, "_REACHED", 0.5)
+    if address in ("silent", "web"):
+        server = socket.create_server(("127.0.0.1", 0))
+        answer = b"HTTP/1.1 400 Bad Request\r\n\r\n" if address == "web" else b""
+        thread = threading.Thread(target=_answer, args=(server, answer))
+        thread.start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
     said = refused(
         "impute", MODEL, place / "in", "--out", place / "new", "--engine", "ray",
         "--address", address,
     )  # fmt: skip
     assert address in said
     assert not (place / "new").exists()
+
+
+def _answer(server: socket.socket, answer: bytes) -> None:
+    # Who asks may go before all is read.
+    with server, server.accept()[0] as connection, contextlib.suppress(ConnectionError):
+        connection.sendall(answer)
+        while connection.recv(100):
+            pass
+
+
+def test_the_address_of_ray() -> None:
+    _check_answers(ray.get_runtime_context().gcs_address)

@@ -9,6 +9,7 @@ import logging
 import os
 import socket
 import tempfile
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from ray.data import Dataset
 
 _REACHED = 5.0  # seconds in which an address must answer
+# Ray speaks HTTP/2, where both sides begin with a frame of settings (RFC 9113, section 3.4).
+_SETTINGS = b"\4"
+_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0" + _SETTINGS + bytes(5)
 # Ray starts workers again without end, and would do so with rows that kill each of them.
 _TRIES = 4
 
@@ -69,12 +73,11 @@ def impute(
     >>> import ray.data
     >>> from hhvaem import Imputer
     >>> from hhvaem.distributed import connected, impute
-    >>> from hhvaem.example import clinic
-    >>> imputer = Imputer(preset="fast", random_state=0).fit(clinic())
+    >>> table = pa.table({"unit": ["kg", None, "kg"]})  # of which there is little to learn
+    >>> imputer = Imputer().fit(table)
     >>> with connected(cores=1):
-    ...     rows = impute(ray.data.from_arrow(clinic()), imputer, posterior="encoder").take_all()
-    >>> any(value is None for row in rows for value in row.values())
-    False
+    ...     impute(ray.data.from_arrow(table), imputer).take_all()
+    [{'unit': 'kg'}, {'unit': 'kg'}, {'unit': 'kg'}]
     """
     _ray()
     content = _file_of(model)
@@ -99,8 +102,8 @@ def impute(
 def connected(address: str | None = None, *, cores: int | None = None) -> Iterator[None]:
     """Start Ray on this machine, or reach it at an address, until all is done.
 
-    Ray sends no statistics and shows no page of its own where it is started here. Where this
-    process has it already, it stays as it is.
+    Ray sends no statistics and shows no page of its own where it is started here, and neither
+    logs nor bars. Where this process has it already, it stays as it is.
 
     Parameters
     ----------
@@ -116,6 +119,8 @@ def connected(address: str | None = None, *, cores: int | None = None) -> Iterat
     """
     # Read where processes of Ray are started.
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    # It warns of how it starts the workers of its own datasets.
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     ray = _ray()
     if ray.is_initialized():
         yield
@@ -124,16 +129,23 @@ def connected(address: str | None = None, *, cores: int | None = None) -> Iterat
         _check_answers(address)
     local = {"num_cpus": cores, "include_dashboard": False}
     try:
-        ray.init(
-            address=address or "local",
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            **({} if address else local),
-        )
+        with _silenced(), warnings.catch_warnings():
+            # JAX warns of forks, but what Ray forks runs another program at once.
+            warnings.filterwarnings("ignore", r"os\.fork", RuntimeWarning)
+            ray.init(
+                address=address or "local",
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                **({} if address else local),
+            )
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
         where = f"at {address} cannot be reached" if address else "cannot be started"
         raise InputError(f"Ray {where}: {_line(error)}") from error
     try:
+        import ray.data  # which says how it logs
+
+        logging.getLogger("ray.data").setLevel(logging.ERROR)
+        ray.data.DataContext.get_current().enable_progress_bars = False
         yield
     finally:
         ray.shutdown()
@@ -162,9 +174,6 @@ def filled_blocks(
     from ray.exceptions import RayError
 
     count, _ = _count_workers(workers, spare=0)
-    context = ray.data.DataContext.get_current()
-    context.enable_progress_bars = False
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
     # One row for each block, so that each is a task of its own.
     items = [{"block": number} for number in numbers]
     done = ray.data.from_items(items, override_num_blocks=len(items)).map_batches(
@@ -269,15 +278,32 @@ def _count_workers(asked: int | None, *, spare: int) -> tuple[int, int]:
     return asked, cores
 
 
+@contextlib.contextmanager
+def _silenced() -> Iterator[None]:
+    """Show nothing of what is written beneath Python: there, Ray tells how it was told to log."""
+    shown, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(shown, 2)
+        os.close(shown)
+        os.close(nowhere)
+
+
 def _check_answers(address: str) -> None:
-    """Refuse an address at which nothing listens; Ray itself would try for minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
+    """Refuse an address at which nothing answers as Ray does; Ray itself would try for minutes."""
+    host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
         raise InputError(f"{address!r} is no address of Ray; give one such as 10.0.0.5:6379.")
     try:
-        socket.create_connection((host, int(port)), _REACHED).close()
+        with socket.create_connection((host, int(port)), _REACHED) as connection:
+            connection.sendall(_GREETING)
+            answer = connection.recv(9, socket.MSG_WAITALL)
     except (OSError, OverflowError) as error:
         raise InputError(f"Ray at {address} cannot be reached: {_line(error)}") from error
+    if answer[3:4] != _SETTINGS:
+        raise InputError(f"What answers at {address} is not Ray; give the address of its head.")
 
 
 def _file_of(model: Any) -> bytes:
