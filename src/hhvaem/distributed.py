@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from hhvaem.errors import InputError
 from hhvaem.files import as_path, told
-from hhvaem.many import Job, Outcome
+from hhvaem.many import TRIES, Job, Outcome
 from hhvaem.parts import alike, by_name, check_columns, replaced, rows_of_a_part
 
 if TYPE_CHECKING:
@@ -184,8 +184,6 @@ def filled_blocks(
         num_cpus=1,
         compute=_pool(min(count, len(items))),
     )
-    for number in numbers:
-        _tries_of(job, number).unlink(missing_ok=True)
     try:
         for row in done.iter_rows():
             yield Outcome.from_json(row["outcome"])
@@ -241,7 +239,7 @@ class _Blocks:
 def _tries_of(job: Job, number: int) -> Path:
     """Give the file in which workers count how often they have begun a block."""
     out = job.blocks[number].out
-    return out.with_name(f".hhvaem.{out.name}.tries")
+    return out.with_name(TRIES.replace("*", out.name))
 
 
 def _deadly(job: Job, number: int) -> Outcome:

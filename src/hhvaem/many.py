@@ -34,6 +34,7 @@ from hhvaem.parts import (
 from hhvaem.streaming import Source, open_rows, write_chunks
 
 RECORD = "hhvaem.json"
+TRIES = ".hhvaem.*.tries"  # in which workers count how often they have begun a block
 # Parts of a block: so many that its file is not small, so few that little is lost with a worker.
 PARTS = 16
 _DIGITS = 5  # of the number of a block, at least
@@ -309,7 +310,7 @@ def check_folder(job: Job, record: Mapping[str, Any]) -> None:
 
 
 def begin(job: Job, record: Mapping[str, Any]) -> None:
-    """Make the folder of a job, and the record in it.
+    """Make the folder of a job, and the record in it, and forget how often blocks were tried.
 
     Raises
     ------
@@ -318,6 +319,8 @@ def begin(job: Job, record: Mapping[str, Any]) -> None:
     """
     with told(job.out, "written"):
         job.out.mkdir(parents=True, exist_ok=True)
+        for left in job.out.glob(TRIES):
+            left.unlink()
         with replacing(job.out / RECORD) as file:
             file.write(json.dumps(record, indent=2).encode() + b"\n")
 

@@ -153,7 +153,8 @@ def test_what_is_absent_is_done_and_nothing_else(place: Path) -> None:
     times = {path: path.stat().st_mtime_ns for path in before}
     lost = place / "out" / "a-00001.parquet"
     lost.unlink()
-    (place / "out" / ".hhvaem.0123.tmp").write_text("what a killed writer left")
+    for end in ("tmp", "tries"):
+        (place / "out" / f".hhvaem.0123.{end}").write_text("what killed workers left")
     facts = impute(place)
     assert (facts["parts"], facts["written"], facts["rows"]) == (5, 1, 108)
     assert {path: path.read_bytes() for path in parts(place)} == before
