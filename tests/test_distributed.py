@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -216,5 +218,18 @@ def _answer(server: socket.socket, answer: bytes) -> None:
             pass
 
 
+def test_more_workers_than_cores(place: Path) -> None:
+    typed = ("impute", MODEL, place / "in", "--out", place / "new", "--engine", "ray")
+    said = refused(*typed, "--workers", "3")
+    assert said == "Ray has 2 cores, which is too few for 3 workers."
+    assert not (place / "new").exists()
+
+
 def test_the_address_of_ray() -> None:
     _check_answers(ray.get_runtime_context().gcs_address)
+
+
+def test_workers_can_say_how_many_cores_jax_may_use() -> None:
+    """JAX is not there before a worker has said so."""
+    code = "import sys, hhvaem.distributed; sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

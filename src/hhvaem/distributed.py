@@ -156,6 +156,8 @@ def filled_blocks(
 ) -> Iterator[Outcome]:
     """Fill blocks of a job by workers that all see its files, and tell of each when it is done.
 
+    Nothing is done before the first is asked for.
+
     Parameters
     ----------
     job, numbers
@@ -171,7 +173,6 @@ def filled_blocks(
         Where Ray has fewer cores, or breaks down.
     """
     import ray.data
-    from ray.exceptions import RayError
 
     count, _ = _count_workers(workers, spare=0)
     # One row for each block, so that each is a task of its own.
@@ -184,6 +185,12 @@ def filled_blocks(
         num_cpus=1,
         compute=_pool(min(count, len(items))),
     )
+    return _outcomes(done)
+
+
+def _outcomes(done: "Dataset") -> Iterator[Outcome]:
+    from ray.exceptions import RayError
+
     try:
         for row in done.iter_rows():
             yield Outcome.from_json(row["outcome"])

@@ -237,7 +237,8 @@ def planned(
 
     schema, inputs, before = imputer.schema_, list[Input](), 0
     checked_shifts(filling.shift, schema)
-    text = _stem_and_suffix(paths[0])[1].removesuffix(".gz") in TEXT_SUFFIXES
+    suffix = _stem_and_suffix(paths[0])[1].removesuffix(".gz")
+    text = suffix in TEXT_SUFFIXES
     typed = used_names(schema) if text else None
     for path in paths:
         with told(path, "read"):
@@ -247,7 +248,7 @@ def planned(
             _check_like(source, inputs[0].source, text=text)
         else:
             check_columns(path, source.schema.names, schema.names, schema.names)
-            check_format(out / path.name, path.suffix, source.schema)
+            check_format(out / path.name, suffix, source.schema)
         first = next(source.chunks(0, min(rows, source.rows), rows))
         try:
             made = filling.schema(imputer, path, first)

@@ -93,9 +93,10 @@ def fill_many(
         return f"{here:,} of {len(job.blocks):,} parts are in {out}; the same command goes on."
 
     with interruptible(left), _ready(engine, address), bar("Filling", lambda: job.count) as advance:
+        outcomes = _outcomes(job, absent, imputer, model, engine, workers)
         begin(job, record)
         count = job.count - sum(_rows(job, number) for number in absent)
-        for outcome in _outcomes(job, absent, imputer, model, engine, workers):
+        for outcome in outcomes:
             done.append(outcome)
             count += _rows(job, outcome.block)
             advance(count)
