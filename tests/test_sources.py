@@ -101,6 +101,8 @@ def test_files_of_a_folder_are_one_table(tmp_path):
     (tmp_path / "a.csv").write_text("x,y\n1,a\n2,b\n")
     (tmp_path / "b.csv").write_text("x,y\n1.5,\n,a\n")
     (tmp_path / ".hidden").write_text("no table")
+    (tmp_path / "_SUCCESS").write_text("")
+    assert source_of(tmp_path / "*.csv").whole(10).num_rows == 4
     source = source_of(tmp_path)
     assert source.whole(10).to_pydict() == {"x": [1, 2, 1.5, None], "y": ["a", "b", None, "a"]}
     assert source.whole(3) is None
@@ -153,7 +155,7 @@ def test_a_folder_of_other_things_is_refused(tmp_path):
     with pytest.raises(InputError, match="has no tables in it"):
         source_of(tmp_path)
     (tmp_path / "notes.docx").write_text("no table")
-    with pytest.raises(InputError, match=r"'notes\.docx' in it, which is no table"):
+    with pytest.raises(InputError, match=r"notes\.docx has the unknown suffix"):
         source_of(tmp_path)
 
 

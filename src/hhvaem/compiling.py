@@ -161,10 +161,12 @@ def in_groups(run: Callable[..., T], *models: Any) -> T:
 
 
 def cores() -> int:
-    """Count the cores that this process may use."""
+    """Count the cores that this process may use; NPROC allows fewer, to XLA as well."""
+    found = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        found = len(os.sched_getaffinity(0))
+    most = os.environ.get("NPROC", "")
+    return min(found, max(int(most), 1)) if most.isdecimal() else found
 
 
 @partial(jax.jit, static_argnums=1)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from hhvaem.containers import listed
 from hhvaem.errors import InputError, rows_named
-from hhvaem.files import SUFFIXES, TEXT_SUFFIXES, as_path, check_names, suffix_to_read
+from hhvaem.files import TEXT_SUFFIXES, as_path, check_names, files_of, suffix_to_read
 from hhvaem.inference import MANY_LEVELS, TIME_STEPS, infer_schema
 from hhvaem.reading import Reading, read, without_views
 from hhvaem.schema import Schema
@@ -77,7 +77,7 @@ class Source:
 
 
 def source_of(given: Any, missing: Sequence[str] = ()) -> Source:
-    """Find the rows of a file, of all files of a folder, or of a pyarrow dataset.
+    """Find the rows of a file, of all files of a folder or a pattern, or of a pyarrow dataset.
 
     Raises
     ------
@@ -89,9 +89,7 @@ def source_of(given: Any, missing: Sequence[str] = ()) -> Source:
     if hasattr(given, "to_batches") and isinstance(getattr(given, "schema", None), pa.Schema):
         return _of_dataset(given)
     path = as_path(given)
-    if path.is_dir():
-        return _of_files(path, _tables_of(path), missing)
-    return _of_files(path, [path], missing)
+    return _of_files(path, files_of(path), missing)
 
 
 def is_source(given: Any) -> bool:
@@ -215,20 +213,6 @@ def _of_dataset(dataset: Any) -> Source:
             yield without_views(pa.Table.from_batches([batch])).cast(types)
 
     return Source("The dataset", types, chunks)
-
-
-def _tables_of(folder: Path) -> list[Path]:
-    """List the tables of a folder; what begins with a dot or an underscore is not meant."""
-    paths = sorted(path for path in folder.iterdir() if path.name[0] not in "._")
-    other = [p.name for p in paths if not p.name.lower().removesuffix(".gz").endswith(SUFFIXES)]
-    if other:
-        raise InputError(
-            f"{folder} has {listed(other)} in it, which is no table; move it elsewhere, or begin "
-            "its name with a dot."
-        )
-    if not paths:
-        raise InputError(f"{folder} has no tables in it: no {', '.join(SUFFIXES)} files.")
-    return paths
 
 
 def _of_files(name: Path, paths: Sequence[Path], missing: Sequence[str]) -> Source:
