@@ -134,6 +134,8 @@ def told(path: Path, done: str) -> Iterator[None]:
         raise InputError(f"{str(path)!r} cannot be {done}: no file name has a null character.")
     try:
         yield
+    except MemoryError:  # Arrow's too, which is not the fault of the file
+        raise
     except (pa.ArrowException, OSError) as error:
         reason = getattr(error, "strerror", None) or first_line(error).rstrip(".")
         raise InputError(f"{path} cannot be {done}: {reason}.") from error
@@ -144,6 +146,8 @@ def told_of_kind(path: Path, suffix: str) -> Iterator[None]:
     """Say in one sentence that a file is not what its suffix says."""
     try:
         yield
+    except MemoryError:
+        raise
     except pa.ArrowException as error:
         kind = "Parquet" if suffix == ".parquet" else "Feather"
         raise InputError(f"{path} is not a {kind} file: {first_line(error)}") from error
