@@ -60,10 +60,12 @@ def read_table(path: str | os.PathLike[str], missing: Sequence[str] = ()) -> pa.
     with told(path, "read"):
         suffix = suffix_to_read(path)
         check_missing(path, suffix, missing)
+        before = version(path)
         if suffix in TEXT_SUFFIXES:
             table = read_text(path, tabs=suffix == ".tsv", missing=missing)
         else:
             table = without_views(_read_binary(path, suffix))
+        check_version(path, before)
     check_names(path, table.column_names)
     return table
 
@@ -187,6 +189,24 @@ def suffix_and_place(path: Path) -> tuple[str, Path]:
     if not place.parent.is_dir():
         raise InputError(f"The folder {place.parent} does not exist; make it first.")
     return suffix, place
+
+
+def version(path: Path) -> tuple[int, ...]:
+    """Give what differs where a file is written to, or another has taken its place."""
+    found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def check_version(path: Path, before: tuple[int, ...]) -> None:
+    """Refuse what was read of a file that has changed since: Arrow may give rows of both, or fewer.
+
+    Raises
+    ------
+    InputError
+        Saying so.
+    """
+    if version(path) != before:
+        raise InputError(f"{path} has changed while it was read; read it again.")
 
 
 def check_names(path: Path, names: Sequence[str]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from campaign import noted, times
-from killable import WORK, Case
+from killable import WORK, Case, told_by
 from saved_models import FILES
 from victims import LONGEST, Victims
 
@@ -53,22 +53,22 @@ def test_saving_is_killed(victims: Victims, tmp_path: Path) -> None:
     """Two models take each other's place, as fast as they can."""
     for name, of in (("one", "imputer"), ("two", "classifier")):
         load(FILES / f"{of}-0.1.hhvaem").save(tmp_path / name)
-    whole = [(tmp_path / name).read_bytes() for name in ("one", "two")]
+    whole = [told_by(tmp_path / name) for name in ("one", "two")]
     out, ready = tmp_path / "out", tmp_path / "ready"
     dice = random.Random(0)
     with noted("save killed") as facts:
         facts |= {"kills": 0, "temporary files left": 0}
         for _ in range(times(3, 100)):
             ready.unlink(missing_ok=True)
-            out.write_bytes(whole[0])
+            out.write_bytes((tmp_path / "one").read_bytes())
             after = dice.uniform(0, 0.2)
             ended = victims.run(tmp_path, after=after, once="ready", first=SAVING)
             assert ended.status == -signal.SIGKILL, ended
-            assert out.read_bytes() in whole
+            assert told_by(out) in whole
             load(out)
             left = list(tmp_path.glob(".hhvaem.*.tmp"))
             facts["kills"] += 1
             facts["temporary files left"] += bool(left)
             load(tmp_path / "two").save(out)
-            assert out.read_bytes() == whole[1]
+            assert told_by(out) == whole[1]
             assert not list(tmp_path.glob(".hhvaem.*.tmp"))

@@ -150,10 +150,11 @@ def _check_replaceable(place: Path, named: Path, option: str) -> None:
     """
     check_file(place)
     try:
-        if place.exists() and not os.access(place, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        # First, as on a disk that is read-only it is not for the file's permissions.
         with TemporaryFile(dir=place.parent):
             pass
+        if place.exists() and not os.access(place, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise InputError(
             f"{named} cannot be written: {error.strerror}; name another with {option}."
