@@ -35,26 +35,34 @@ def odd_tables(draw: Any) -> Any:
     for _ in range(width):
         few = draw(st.lists(st.sampled_from(ODD_CELLS), min_size=1, max_size=3))
         columns.append(draw(st.lists(st.sampled_from(few), min_size=rows, max_size=rows)))
-    container = draw(st.sampled_from(["pandas", "inferred", "polars", "arrow", "array", "list"]))
-    if container == "list":
-        return columns
-    if container == "array":
-        return _objects(columns, rows)
-    if container in ("pandas", "inferred"):
-        frame = pd.DataFrame(_objects(columns, rows))
-        if container == "inferred":
-            frame = frame.infer_objects()
-        frame.columns = pd.Index(names, dtype=object)
-        return frame
-    pairs = zip(names, columns, strict=True)
+    makers = [_frame, _inferred, _polars, _arrow, lambda columns, *_: columns]
+    make = draw(st.sampled_from(makers))
     try:
-        made = {f"{i} {name!r}": column for i, (name, column) in enumerate(pairs)}
-        return pl.DataFrame(made, strict=False) if container == "polars" else pa.table(made)
+        return make(columns, names, rows)
     except Exception:  # no such table is there to be sent
-        return _objects(columns, rows)
+        return _objects(columns, names, rows)
 
 
-def _objects(columns: list[list[Any]], rows: int) -> np.ndarray:
+def _frame(columns: list[list[Any]], names: list[Any], rows: int) -> pd.DataFrame:
+    frame = pd.DataFrame(_objects(columns, names, rows))
+    frame.columns = pd.Index(names, dtype=object)
+    return frame
+
+
+def _inferred(columns: list[list[Any]], names: list[Any], rows: int) -> pd.DataFrame:
+    return _frame(columns, names, rows).infer_objects()
+
+
+def _polars(columns: list[list[Any]], names: list[Any], _: int) -> pl.DataFrame:
+    named = dict(zip(map(str, names), columns, strict=True))
+    return pl.DataFrame(named, strict=False)
+
+
+def _arrow(columns: list[list[Any]], names: list[Any], _: int) -> pa.Table:
+    return pa.table(columns, names=list(map(str, names)))
+
+
+def _objects(columns: list[list[Any]], _: list[Any], rows: int) -> np.ndarray:
     table = np.empty((rows, len(columns)), object)
     for j, column in enumerate(columns):
         for i, value in enumerate(column):

@@ -6,6 +6,8 @@ Losses and weights that are not finite are in tests/test_train.py.
 import copy
 import dataclasses
 import math
+import warnings
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -16,6 +18,7 @@ from sklearn.model_selection import KFold
 
 from hhvaem import Classifier, Imputer, Regressor
 from hhvaem.errors import InputError, TableWarning
+from hhvaem.fitting import Fitted
 
 FAST = {"preset": "fast", "max_steps": 50, "random_state": 0}
 FOLDS = KFold(4)
@@ -48,46 +51,67 @@ def test_a_column_that_is_constant_in_a_fold() -> None:
     assert set(full["dose"][~seen["dose"]]) == {5.0}
 
 
+def test_a_class_that_a_fold_lacks() -> None:
+    table = people().dropna()[:40]
+    with pytest.raises(InputError, match=r"has one class only, .*Rome.*; a classifier needs two"):
+        Classifier(**FAST).fit(table[["x", "y"]], table["city"])
+
+
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The model predicts hidden cells no better")
-def test_a_target_that_is_constant_in_a_fold() -> None:
+def test_a_number_that_is_the_same_in_a_fold() -> None:
     table = people().dropna()
-    rows = slice(0, 40)
-    with pytest.raises(InputError, match="has one class only, 'Rome'; a classifier needs two"):
-        Classifier(**FAST).fit(table[["x", "y"]][rows], table["city"][rows])
-    # A number may be what it always was.
-    model = Regressor(**FAST).fit(table[["x", "y"]][rows], table["dose"][rows])
+    model = Regressor(**FAST).fit(table[["x", "y"]][:40], table["dose"][:40])
     assert np.isfinite(model.predict(table[["x", "y"]])).all()
 
 
 @pytest.fixture(scope="module")
 def imputer() -> Imputer:
-    return Imputer(**FAST).fit(people()[["x", "y"]].to_numpy())
+    # As many rows as in a fold, whose programs it shares.
+    with warnings.catch_warnings(action="ignore", category=TableWarning):
+        return Imputer(**FAST).fit(people()[["x", "y"]][:60])
 
 
-@pytest.mark.filterwarnings("ignore:The model predicts hidden cells no better")
-@pytest.mark.parametrize("factor", [1e3, 1e12, 1e30])
-@pytest.mark.parametrize("part", ["steps", "weights"])
-def test_chains_that_explode(imputer: Imputer, part: str, factor: float) -> None:
-    """A step far too long, or a decoder that is far too steep, moves no chain to nowhere."""
-    table = people()[["x", "y"]].to_numpy()
-    fitted = imputer.fitted_
+def with_long_steps(imputer: Imputer, factor: float) -> Fitted:
+    step = imputer.fitted_.tuned.log_step + math.log(factor)
+    tuned = eqx.tree_at(lambda tuned: tuned.log_step, imputer.fitted_.tuned, step)
+    return dataclasses.replace(imputer.fitted_, tuned=tuned)
+
+
+def with_steep_decoder(imputer: Imputer, factor: float) -> Fitted:
+    models = imputer.fitted_.models
+    arrays, rest = eqx.partition(models.decoder, eqx.is_array)
+    steep = jax.tree.map(lambda leaf: leaf * np.float32(factor), arrays)
+    models = eqx.tree_at(lambda models: models.decoder, models, eqx.combine(steep, rest))
+    return dataclasses.replace(imputer.fitted_, models=models)
+
+
+@pytest.mark.parametrize(
+    ("wilder", "factor"),
+    [
+        (with_long_steps, 1e3),
+        (with_long_steps, 1e12),
+        (with_long_steps, 1e30),
+        (with_steep_decoder, 1e3),
+        (with_steep_decoder, 1e12),
+    ],
+)
+def test_chains_that_explode(imputer: Imputer, wilder: Any, factor: float) -> None:
+    """They move nowhere and tell so; holes are filled all the same, and with numbers."""
+    table = people()[["x", "y"]]
     wild = copy.copy(imputer)
-    if part == "steps":
-        step = fitted.tuned.log_step + math.log(factor)
-        wild.fitted_ = dataclasses.replace(
-            fitted, tuned=eqx.tree_at(lambda tuned: tuned.log_step, fitted.tuned, step)
-        )
-    else:
-        decoder = jax.tree.map(
-            lambda leaf: leaf * np.float32(factor) if eqx.is_array(leaf) else leaf,
-            fitted.models.decoder,
-        )
-        models = eqx.tree_at(lambda models: models.decoder, fitted.models, decoder)
-        wild.fitted_ = dataclasses.replace(fitted, models=models)
+    wild.fitted_ = wilder(imputer, factor)
     full = wild.transform(table)
-    np.testing.assert_array_equal(full[~np.isnan(table)], table[~np.isnan(table)])
-    assert np.isfinite(full).all()
-    told = wild.diagnostics(table)
-    usual = imputer.diagnostics(table)
-    assert np.mean(told["acceptance"]) < 0.5 * np.mean(usual["acceptance"])
-    assert np.mean(told["divergent"]) > np.mean(usual["divergent"])
+    pd.testing.assert_frame_equal(full.where(table.notna()), table)
+    assert np.isfinite(full.to_numpy()).all()
+    told, usual = (each.diagnostics(table).mean() for each in (wild, imputer))
+    assert told["acceptance"] < 0.5 * usual["acceptance"]
+    assert told["divergent"] > usual["divergent"]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_model_that_says_nothing_finite_fills_nothing(imputer: Imputer) -> None:
+    wild = copy.copy(imputer)
+    wild.fitted_ = with_steep_decoder(imputer, 1e30)
+    with pytest.raises(InputError, match="finite"):
+        wild.transform(people()[["x", "y"]])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from campaign import noted, times
+from campaign import RESULTS, noted, times
 from killable import IMPUTE, OFTEN, Case
 from saved_models import table
 from victims import Victims
@@ -21,6 +21,8 @@ WRITERS = {
     "impute to text": ([*IMPUTE, "--out"], "b.csv"),
     "impute to Parquet": ([*IMPUTE, "--out"], "b.parquet"),
 }
+# A fit takes longer, and is not for every day.
+BOTH = ["impute", pytest.param("fit", marks=() if RESULTS else pytest.mark.slow)]
 REASONS = {"full": "No space left on device", "read-only": "Read-only file system"}
 
 
@@ -110,7 +112,7 @@ time.time_ns = lambda: int(1e9 * time.time())
 """
 
 
-@pytest.mark.parametrize("name", ["fit", "impute"])
+@pytest.mark.parametrize("name", BOTH)
 def test_a_clock_that_jumps(victims: Victims, tmp_path: Path, name: str) -> None:
     case = Case(victims, tmp_path, name)
     with noted(f"{name}, clock jumps") as facts:
@@ -126,7 +128,7 @@ def test_a_clock_that_jumps(victims: Victims, tmp_path: Path, name: str) -> None
 LIMITS = [16 * 1.3**i for i in range(20)]
 
 
-@pytest.mark.parametrize("name", ["fit", "impute"])
+@pytest.mark.parametrize("name", BOTH)
 def test_memory_that_is_short(victims: Victims, tmp_path: Path, name: str) -> None:
     """XLA itself ends a process that has no memory for it; then nothing is lost, at least."""
     case = Case(victims, tmp_path, name)
