@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, ClassVar
 
-from campaign import times
+from campaign import RESULTS
 from saved_models import FILES, table
 from victims import Ended, Victims
 
@@ -13,7 +13,7 @@ from hhvaem.storage import fingerprint, read_arrays
 MODEL = FILES / "imputer-0.1.hhvaem"
 # Snapshots after every hundred steps, and not only every ten seconds.
 OFTEN = "from hhvaem import train; train.train.__kwdefaults__['snapshot_seconds'] = 0.0"
-STEPS = str(times(1_500, 5_000))
+STEPS = "5000" if RESULTS else "1500"
 FIT = ["fit", "a.parquet", "--preset", "fast", "--steps", STEPS, "--snapshots", "kept"]
 IMPUTE = ["impute", str(MODEL), "a.parquet", "--rows-at-once", "50", "--posterior", "encoder"]
 WORK = {

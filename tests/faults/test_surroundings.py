@@ -134,13 +134,13 @@ def test_memory_that_is_short(victims: Victims, tmp_path: Path, name: str) -> No
     case = Case(victims, tmp_path, name)
     with noted(f"{name}, memory short") as facts:
         facts |= {"tried": 0, "told in a sentence": 0, "aborted by XLA": 0, "ended": 0}
-        for limit in LIMITS[:: times(9, 1)]:
+        for limit in LIMITS[:: 1 if RESULTS else 9]:
             ended = case.run(limits={"RLIMIT_AS": int(limit * 2**20)})
             assert "Traceback" not in ended.stderr, ended
             case.check(done=ended.status == 0)
             facts["tried"] += 1
             facts["told in a sentence"] += ended.status == 1
-            facts["aborted by XLA"] += ended.status < 0
+            facts["aborted by XLA"] += ended.status not in (0, 1)
             facts["ended"] += ended.status == 0
             if ended.status == 1:
                 assert ended.said.startswith("Error: ")

@@ -210,6 +210,8 @@ def _never_swallowed() -> Iterator[None]:
     before = sys.unraisablehook
 
     def again(ignored: Any) -> None:
+        if issubclass(ignored.exc_type, MemoryError):
+            return  # the work itself will tell, if it lacks any
         if not issubclass(ignored.exc_type, KeyboardInterrupt):
             before(ignored)
             return
