@@ -29,7 +29,7 @@ test: lint
 test-full: lint
 	$(PYTEST)
 
-# The full number of faults, of which `make test` tries a few: about an hour, in one process.
+# The full number of faults, of which `make test` tries a few: about half an hour, in one process.
 faults: $(READY)
 	HHVAEM_FAULTS=results/faults.json $(BIN)/pytest tests/faults
 	$(BIN)/python benchmarks/faults.py
