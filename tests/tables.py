@@ -60,6 +60,13 @@ def _arrow(kind: Any):
     return lambda values: pa.array(values, kind)
 
 
+def _ranked(values: list[Any]) -> pa.Array:
+    """Put levels in the order in which they come; not by pyarrow, which learned it late."""
+    levels = list(dict.fromkeys(value for value in values if value is not None))
+    index = pa.array([None if v is None else levels.index(v) for v in values], pa.int32())
+    return pa.DictionaryArray.from_arrays(index, pa.array(levels, pa.large_string()), ordered=True)
+
+
 def _polars(dtype: Any):
     return lambda values: pl.Series(values, dtype=dtype)
 
@@ -129,7 +136,7 @@ ARROW = {
     "large_string": (_text, _arrow(pa.large_string())),
     "string_view": (_text, _arrow(pa.string_view())),
     "dictionary": (_text, _arrow(pa.dictionary(pa.int8(), pa.string()))),
-    "ordered": (_text, _arrow(pa.dictionary(pa.int32(), pa.large_string(), ordered=True))),
+    "ordered": (_text, _ranked),
     "int dictionary": (_small, _arrow(pa.dictionary(pa.uint8(), pa.int16()))),
     "timestamp s": (_second, _arrow(pa.timestamp("s"))),
     "timestamp ns": (_time, _arrow(pa.timestamp("ns"))),
