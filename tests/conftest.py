@@ -9,10 +9,12 @@ import jax
 import jaxtyping
 import pytest
 
-# Files of tests and the commands that they start share what takes long to compile.
+# Most of the time of tests is compiling: files of tests and the commands that they start share all
+# programs, and what is no `program` of ours is not optimised.
 PROGRAMS = Path(__file__).parents[1] / ".pytest_cache" / "programs"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(PROGRAMS))
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
 jax.config.update(
     "jax_persistent_cache_min_compile_time_secs",

@@ -19,6 +19,7 @@ DEEPER = {
     ],
     "hhvaem.acquire.rollout": ["roll_out", "Rollout"],
     "hhvaem.acquire.afabench": ["Acquirer"],
+    "hhvaem.distributed": ["impute", "connected"],
 }  # fmt: skip
 
 
@@ -27,7 +28,7 @@ def reference() -> str:
     parts = [
         "# Reference",
         "The public names of `hhvaem`, and behind them those of `hhvaem.acquire` that "
-        "[asking](ask.md) takes or gives, from their docstrings.",
+        "[asking](ask.md) takes or gives and those for [Ray](scale.md), from their docstrings.",
     ]
     for name in sorted(dir(hhvaem)):
         value = getattr(hhvaem, name)

@@ -198,6 +198,7 @@ def test_what_was_chosen_in_little_time_is_not_chosen_otherwise(
     assert again.record["steps"] == plan().settings.steps
 
 
+@pytest.mark.slow
 def test_deep_models_with_shortcuts_are_saved(tmp_path: Path) -> None:
     values, mask = curved(60)[1:]
     imputer = Imputer(random_state=0, max_steps=40, members=1).fit(np.where(mask, values, np.nan))

@@ -99,8 +99,13 @@ def test_models_go_to_all_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sorted(first) == [0, 1, 2]
 
 
-def test_cores_are_those_that_may_be_used() -> None:
-    assert 1 <= compiling.cores() <= (os.cpu_count() or 1)
+def test_cores_are_those_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NPROC", raising=False)
+    found = compiling.cores()
+    assert 1 <= found <= (os.cpu_count() or 1)
+    for most, used in (("1", 1), ("0", 1), ("9999", found), ("many", found)):
+        monkeypatch.setenv("NPROC", most)
+        assert compiling.cores() == used
 
 
 def test_products_are_of_full_precision() -> None:

@@ -20,6 +20,7 @@ CHECKS = {
     "trust.md": "assert words['crp'] == 'trust' and page.startswith('<!doctype')",
     "images.md": "assert error['chains'] < error['encoder alone'] < error['means of pixels'] "
     "and (same == full).all() and (full[~np.isnan(new)] == new[~np.isnan(new)]).all()",
+    "scale.md": "assert len(rows) == 600 and not any(v is None for r in rows for v in r.values())",
     "predict.md": "assert (low <= up).all() and abs(chances.sum(1) - 1).max() < 1e-6",
 }
 
@@ -32,6 +33,7 @@ LONG = (
     "images.md",
     "predict.md",
     "multiple-imputation.md",
+    "scale.md",
     "training.md",
     "trust.md",
 )

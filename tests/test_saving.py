@@ -55,7 +55,9 @@ def test_what_version_0_1_wrote_answers_as_it_did(name: str) -> None:
 def test_what_was_loaded_is_saved_as_it_was(tmp_path: Path, name: str) -> None:
     load(saved(name)).save(tmp_path / "again")
     (arrays, manifest), (again, told) = read_arrays(saved(name)), read_arrays(tmp_path / "again")
-    # What a plan has got since then is added.
+    # What a plan and parameters have got since then is added.
+    added = told["parameters"].keys() - manifest["parameters"].keys()
+    assert {told["parameters"].pop(name) for name in added} <= {None}
     before, now = manifest["model"]["plan"], told["model"]["plan"]
     now = {name: value for name, value in now.items() if name in before}
     settings = before["settings"]

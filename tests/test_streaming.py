@@ -5,6 +5,7 @@ import datetime as dt
 import errno
 import gzip
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -23,7 +24,7 @@ from pyarrow import parquet
 
 from hhvaem import read_table, streaming, write_table
 from hhvaem.errors import InputError
-from hhvaem.streaming import read_chunks, write_chunks
+from hhvaem.streaming import open_rows, read_chunks, write_chunks
 
 TEXTS = [".csv", ".tsv", ".txt", ".csv.gz"]
 SUFFIXES = [*TEXTS, ".parquet", ".feather", ".arrow"]
@@ -170,6 +171,58 @@ def test_a_type_that_the_last_row_decides(
     chunks = list(read_chunks(path, 300_000))
     assert [chunk.schema.types for chunk in chunks] == [[kind]] * 4
     assert_chunks(chunks, 300_000, read_table(path))
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@quick
+@given(
+    table=tables(),
+    span=st.tuples(st.integers(0, 13), st.integers(0, 13)).map(sorted),
+    rows=st.integers(1, 5),
+    size=st.integers(1, 100),
+)
+def test_rows_from_anywhere(
+    suffix: str, table: pa.Table, span: list[int], rows: int, size: int
+) -> None:
+    with file(suffix) as path, blocks_of(size):
+        if suffix == ".parquet":
+            parquet.write_table(table, path, row_group_size=size)
+        else:
+            with write_chunks(path) as chunks:
+                for first in range(0, max(table.num_rows, 1), size):
+                    chunks.write(table.slice(first, size))
+        whole = pa.concat_tables(read_chunks(path, 100))
+        source = pickle.loads(pickle.dumps(open_rows(path)))
+        start, stop = (min(place, whole.num_rows) for place in span)
+        found = list(source.chunks(start, stop, rows))
+    assert source.rows == whole.num_rows
+    assert source.schema.equals(whole.schema)
+    assert [part.num_rows for part in found[:-1]] == [rows] * (len(found) - 1)
+    part = pa.concat_tables(found).unify_dictionaries()
+    assert part.to_pylist() == whole.slice(start, stop - start).to_pylist()
+
+
+@quick
+@given(content=texts(), size=st.integers(1, 100), start=st.integers(0, 20))
+def test_rows_of_texts_from_anywhere(content: bytes, size: int, start: int) -> None:
+    with file(".csv", content) as path, blocks_of(size):
+        whole = pa.concat_tables(read_chunks(path, 100))
+        source = open_rows(path)
+        start = min(start, whole.num_rows)
+        part = pa.concat_tables(source.chunks(start, source.rows, 3))
+    assert part.equals(whole.slice(start))
+
+
+def test_a_file_that_is_gone_when_its_rows_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("a\n1\n2\n")
+    source = open_rows(path)
+    path.write_text("a\n1\n")
+    with pytest.raises(InputError, match="has changed while it was read"):
+        list(source.chunks(0, 2, 10))
+    path.unlink()
+    with pytest.raises(InputError, match="does not exist"):
+        list(source.chunks(0, 2, 10))
 
 
 def test_types_that_hold_some_blocks_only(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ from hhvaem.steps import LOG_NOISES
 SECOND = SMALL.second_stage
 
 
+@pytest.mark.slow
 def test_each_stage_improves_its_own_objective() -> None:
     history = trained()[1]
     assert history.loss.shape == (2, 600)

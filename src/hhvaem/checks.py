@@ -23,8 +23,10 @@ _COUNTS = {
 }  # fmt: skip
 
 
-def check_training(states: State, data: Data, settings: Settings, held: Held | None) -> None:
-    """Refuse settings and tables that give no model.
+def check_training(
+    states: State, data: Data, settings: Settings, held: Held | None, *, whole: bool = True
+) -> None:
+    """Refuse settings and tables that give no model; some of a `whole` table may lack columns.
 
     Raises
     ------
@@ -73,7 +75,7 @@ def check_training(states: State, data: Data, settings: Settings, held: Held | N
             if what == "Column" and data.columns is not None:
                 own = int(data.columns[i])
             parts = np.stack([part[i, :rows, :own] for part in cells])
-            _check_columns(what, parts, mask[:, :own], levels[j][:own])
+            _check_columns(what, parts, mask[:, :own], levels[j][:own], whole=whole)
 
 
 def _check_start(states: State, settings: Settings) -> None:
@@ -150,6 +152,8 @@ def _check_columns(
     cells: Float[np.ndarray, "parts rows columns"],
     mask: Bool[np.ndarray, "rows columns"],
     levels: tuple[int, ...],
+    *,
+    whole: bool,
 ) -> None:
     finite = np.isfinite(cells).all(0)
     for j, count in enumerate(levels):
@@ -169,6 +173,8 @@ def _check_columns(
                 f"{what} {j} (counted from 0) has a cell that its law does not have: a level that "
                 "does not exist, or an interval that ends before it starts; encode it again."
             )
+        if not whole:
+            continue
         if not seen.size:
             raise InputError(f"{what} {j} (counted from 0) has no observed cell; leave it out.")
         if what == "Target" and count > 1 and (seen == seen[0]).all():

@@ -58,7 +58,7 @@ class Choice(NamedTuple):
 def can_choose(ready: Sequence[Prepared], plan: Plan, max_seconds: float | None) -> bool:
     """Say whether there is something to choose among, and enough cells and time for it."""
     return (
-        plan.chooses(max(one.rows // one.times for one in ready))
+        plan.chooses(max(one.whole for one in ready))
         and not any(map(_has_few_cells, ready))
         and (max_seconds is None or max_seconds >= _least_seconds())
     )
@@ -70,7 +70,7 @@ def usual_decay(one: Prepared, plan: Plan) -> float:
     Of many rows little can be learned by heart, and of very few cells nothing else: these are held
     back as much as can be. All others are held back by the one in the middle.
     """
-    if one.rows // one.times >= MANY_ROWS:
+    if one.whole >= MANY_ROWS:
         return plan.decays[-1]
     return plan.decays[0 if _has_few_cells(one) else len(plan.decays) // 2]
 

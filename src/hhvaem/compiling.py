@@ -13,6 +13,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Int
 
+from hhvaem.devices import is_divided
+
 P = ParamSpec("P")
 T = TypeVar("T")
 State = TypeVar("State")
@@ -120,11 +122,12 @@ def each_model(function: Callable[..., T], *args: Any) -> T:
 def apart(models: T) -> list[T]:
     """Divide several models into those that one program takes at once.
 
-    On an accelerator these are all. A processor takes each by itself: a program keeps one core
-    busy, and other models go to other cores (`side_by_side`).
+    On an accelerator these are all, and so are they where several devices divide the rows. A
+    processor takes each by itself: a program keeps one core busy, and other models go to other
+    cores (`side_by_side`).
     """
     count = _count(models)
-    if count == 1 or jax.default_backend() != "cpu":
+    if count == 1 or jax.default_backend() != "cpu" or is_divided():
         return [models]
     arrays, rest = eqx.partition(models, eqx.is_array)
     return [eqx.combine(each, rest) for each in _taken_apart(arrays, count)]
@@ -158,10 +161,12 @@ def in_groups(run: Callable[..., T], *models: Any) -> T:
 
 
 def cores() -> int:
-    """Count the cores that this process may use."""
+    """Count the cores that this process may use; NPROC allows fewer, to XLA as well."""
+    found = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        found = len(os.sched_getaffinity(0))
+    most = os.environ.get("NPROC", "")
+    return min(found, max(int(most), 1)) if most.isdecimal() else found
 
 
 @partial(jax.jit, static_argnums=1)

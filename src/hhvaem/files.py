@@ -1,6 +1,7 @@
 """Tables in files: CSV, Parquet and Feather by suffix."""
 
 import contextlib
+import glob
 import io
 import os
 from collections.abc import Iterator, Sequence
@@ -127,6 +128,38 @@ def as_path(path: Any) -> Path:
     if not isinstance(name, str):
         raise InputError(f"{shown(path)} is no path of a file; give a text or a pathlib.Path.")
     return Path(name)
+
+
+def is_many(table: Path) -> bool:
+    """Say whether this is a folder or a pattern, and not the name of one file.
+
+    Examples
+    --------
+    >>> is_many(Path("in/*.parquet")), is_many(Path("in/a.parquet"))
+    (True, False)
+    """
+    return table.is_dir() or (glob.has_magic(str(table)) and not table.exists())
+
+
+def files_of(table: Path) -> list[Path]:
+    """List what is in a folder, what a pattern names, or the only file, by name.
+
+    Raises
+    ------
+    InputError
+        Where there is nothing.
+    """
+    if not is_many(table):
+        return [table]
+    if table.is_dir():
+        # Other programs mark what is no table in such names: .crc, _SUCCESS.
+        found = [path for path in table.iterdir() if path.name[0] not in "._"]
+    else:
+        found = [Path(name) for name in glob.glob(str(table), recursive=True)]
+    if not found:
+        what = "has no tables in it" if table.is_dir() else "names no file"
+        raise InputError(f"{table} {what}; put a pattern in quotes, as in 'in/*.parquet'.")
+    return sorted(found)
 
 
 @contextlib.contextmanager

@@ -15,14 +15,26 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from hhvaem import posterior, train
+from hhvaem.blocks import Blocks, turns
 from hhvaem.choosing import Choice, can_choose, choose, louder, usual_decay
 from hhvaem.encoding import Cells, Encoding, TableMask, TableValues
 from hhvaem.held_out import held_out_score, hold_out, own_score
+from hhvaem.in_time import some_models, train_in_time
 from hhvaem.model import Model, Row
 from hhvaem.objectives import Sampler
 from hhvaem.posterior import How, Tuned
 from hhvaem.predictive import Predictive, Scales
-from hhvaem.preparing import Part, Prepared, encoded_rows, gathered, prepare, untrained
+from hhvaem.preparing import (
+    ColumnModels,
+    Part,
+    Prepared,
+    column_models,
+    encoded_rows,
+    gathered,
+    prepare,
+    untrained,
+    with_rows,
+)
 from hhvaem.presets import Plan
 from hhvaem.storage import make_snapshot_folder
 
@@ -215,16 +227,49 @@ def fit(
     return fitted
 
 
-def fit_many(
-    ready: Sequence[Prepared],
+def fit_blocks(
+    blocks: Blocks,
     plan: Plan,
     *,
     seed: int = 0,
     max_seconds: float | None = None,
     snapshots: Path | None = None,
     progress: Callable[[train.Progress], None] | None = None,
+) -> Fitted:
+    """Do as `fit` for a table of which one block at a time is on the device."""
+    models = column_models(*blocks.columns_alone(), plan, seed=seed)
+    (fitted,) = fit_many(
+        [_block(blocks, 0, models, plan)],
+        plan,
+        blocks=blocks,
+        seed=seed,
+        max_seconds=max_seconds,
+        snapshots=snapshots,
+        progress=progress,
+    )
+    return fitted
+
+
+def _block(blocks: Blocks, number: int, models: ColumnModels, plan: Plan) -> Prepared:
+    """Encode a block, as long as the longest."""
+    length = max(blocks.sizes)
+    return with_rows(models, *blocks.part(number), plan, length=length, whole=blocks.rows)
+
+
+def fit_many(
+    ready: Sequence[Prepared],
+    plan: Plan,
+    *,
+    blocks: Blocks | None = None,
+    seed: int = 0,
+    max_seconds: float | None = None,
+    snapshots: Path | None = None,
+    progress: Callable[[train.Progress], None] | None = None,
 ) -> list[Fitted]:
-    """Do as `fit` for several tables at once, whose columns have the same numbers of levels."""
+    """Do as `fit` for several tables at once, whose columns have the same numbers of levels.
+
+    A single one may be the first of `blocks`.
+    """
     started = time.monotonic()
     key = jax.random.key(seed)
     _, model_key, held_key, tune_key, weight_key, check_key = jax.random.split(key, 6)
@@ -245,33 +290,56 @@ def fit_many(
         before = plan.settings.steps
     each = [one for one in ready for _ in range(members)]
     models = len(each)
-    weights = None
-    if members > 1:
-        weights = [
-            drawn
-            for i, one in enumerate(ready)
-            for drawn in _bootstrap(jax.random.fold_in(weight_key, i), members, one)
-        ]
     decay = None
     if plan.decays:
         usual = np.array([usual_decay(one, plan) for one in ready])
         each_decay = usual if chosen is None else chosen.decay
         decay = np.repeat(each_decay, members)
     columns = len(ready[0].encoding.laws)
-    data = gathered(each, plan, decay=decay, weights=weights)
+
+    def on_device(ready: Sequence[Prepared], key: Key[Array, ""]) -> train.Data:
+        weights = None
+        if members > 1:
+            weights = [
+                drawn
+                for i, one in enumerate(ready)
+                for drawn in _bootstrap(jax.random.fold_in(key, i), members, one)
+            ]
+        each = [one for one in ready for _ in range(members)]
+        return gathered(each, plan, decay=decay, weights=weights)
+
+    data = on_device(ready, weight_key)
     states = untrained(each, plan, model_key)
     shown, held = data, None
     if plan.settings.patience:
         shown, held = hold_out(data, plan.held_share, key=held_key)
-    states, history = train.train(
+    feed = None
+    if blocks is not None:
+        numbers, starts = turns(blocks.sizes, plan.settings)
+        own = ColumnModels(ready[0].encoding, ready[0].target_encoding, ready[0].columns)
+
+        def load(turn: int) -> train.Data:
+            # The weights of a row are the same whenever its block comes.
+            key = jax.random.fold_in(weight_key, numbers[turn]) if numbers[turn] else weight_key
+            return on_device([_block(blocks, numbers[turn], own, plan)], key)
+
+        feed = train.Feed(starts, load)
+    seconds = None if max_seconds is None else max_seconds - (time.monotonic() - started)
+    states, history = train_in_time(
         states,
         shown,
         plan.settings,
         held=held,
-        max_seconds=None if max_seconds is None else max_seconds - (time.monotonic() - started),
+        feed=feed,
+        max_seconds=seconds,
+        # Members of one table alone can be fewer.
+        fewer=len(ready) == 1,
         snapshots=snapshots,
         progress=None if progress is None else partial(_later, progress, before),
     )
+    if len(states.step) < models:
+        members = models = len(states.step)
+        each, data, shown, held = each[:members], *some_models((data, shown, held), slice(members))
     if chosen is not None:
         factors = np.repeat(np.log(chosen.factor), members).astype(np.float32)
         states = states._replace(model=louder(states.model, jnp.asarray(factors)))
@@ -282,7 +350,7 @@ def fit_many(
         # Cells that training saw, of which it has followed the noise: where there is nothing to
         # learn, a regression on `columns` others seems to have learned this much (Wilks 1938).
         shown, held = hold_out(data, 0.2, key=check_key)
-        optimism = np.array([columns * one.times / one.rows / 2 for one in each])
+        optimism = np.array([columns / one.whole / 2 for one in each])
     gain = held_out_score(states.model, shown, held) - own_score(states.model, shown, held)
     gain = gain - optimism
 

@@ -31,7 +31,7 @@ _NUMBER = re.compile(
 # As they are written by hand, with or without a time of day.
 _DATE = re.compile(r"(\d{1,2})[/.-](\d{1,2})[/.-](\d{4})(?:,? \d{1,2}:\d{2}(?::\d{2})?)?")
 # In microseconds, from a day down.
-_TIME_STEPS = (864e8, 36e8, 6e7, 1e6, 1e3, 1.0)
+TIME_STEPS = (864e8, 36e8, 6e7, 1e6, 1e3, 1.0)
 
 
 class _Observed(NamedTuple):
@@ -176,7 +176,7 @@ def _whole(values: np.ndarray) -> bool:
 
 def _step(observed: _Observed) -> float | None:
     if FAMILY[observed.reading.storage] == "dates":
-        return next(step for step in _TIME_STEPS if (observed.distinct % step == 0).all())
+        return next(step for step in TIME_STEPS if (observed.distinct % step == 0).all())
     return 1.0 if _whole(observed.distinct) else None
 
 

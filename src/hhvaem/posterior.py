@@ -16,6 +16,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
 from hhvaem.compiling import each_model, in_groups, program
+from hhvaem.devices import divided
 from hhvaem.model import Gaussian, Model, Row, Seen
 from hhvaem.objectives import Sampler, whitened
 from hhvaem.sampling import annealing, diagnostics, hmc, tuning
@@ -391,6 +392,7 @@ def _over(
     keys: Key[Array, " rows"],
 ) -> T:
     """Do something for each row by each model, with a key for each pair."""
+    rows, keys = divided((rows, keys))
 
     def by_model(model: Model, sampler: Sampler | Tuned, number: Int[Array, ""]) -> T:
         def by_row(row: Row, key: PRNGKeyArray) -> T:

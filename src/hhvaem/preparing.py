@@ -6,7 +6,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Float, Key
 
 from hhvaem import train
 from hhvaem.compiling import padded_length
@@ -39,7 +39,10 @@ class Part(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """A table as training takes it, said `times` over, with padding after its first `rows` rows."""
+    """A table as training takes it, said `times` over, with padding after its first `rows` rows.
+
+    These may be some rows of a table of `whole` rows.
+    """
 
     encoding: Encoding
     target_encoding: Encoding | None
@@ -47,26 +50,62 @@ class Prepared(NamedTuple):
     row: Row
     times: int
     rows: int
+    whole: int
 
 
 def prepare(inputs: Part, targets: Part | None, plan: Plan, *, seed: int = 0) -> Prepared:
     """Do what comes before a table's joint training: the models of its columns."""
+    models = column_models(inputs, targets, plan, seed=seed)
+    return with_rows(models, inputs, targets, plan)
+
+
+class ColumnModels(NamedTuple):
+    """The laws of columns and targets, and the first stage's models of them."""
+
+    encoding: Encoding
+    target_encoding: Encoding | None
+    columns: tuple[Marginals, Direct | None]
+
+
+def column_models(inputs: Part, targets: Part | None, plan: Plan, *, seed: int = 0) -> ColumnModels:
+    """Make the models of single columns; rows do not matter to them."""
     column_key = jax.random.split(jax.random.key(seed), 6)[0]
     encoding, marginals = _column_models(inputs, plan, column_key)
-    target_encoding, laws, target_rows = None, None, None
-    if targets is not None:
-        target_encoding, laws, target_rows = _target_laws(targets, plan)
-    row = encoded_rows(encoding, inputs.values, inputs.mask, len(marginals.levels))
-    if target_rows is not None:
-        row = row._replace(target=target_rows[0], target_mask=target_rows[1])
+    if targets is None:
+        return ColumnModels(encoding, None, (marginals, None))
+    make = standardised_encoding if plan.marginals == "vae" else gaussianised_encoding
+    target_encoding = make(*targets)
+    laws = Direct.fit(target_encoding, targets.values, targets.mask)
+    return ColumnModels(encoding, target_encoding, (marginals, laws))
+
+
+def with_rows(
+    models: ColumnModels,
+    inputs: Part,
+    targets: Part | None,
+    plan: Plan,
+    *,
+    length: int = SHORTEST,
+    whole: int | None = None,
+) -> Prepared:
+    """Encode rows for training, at least as many as `length` with padding.
+
+    They are all there are, or some of a `whole` table of so many.
+    """
+    encoding, target_encoding, columns = models
+    row = encoded_rows(encoding, inputs.values, inputs.mask, len(columns[0].levels))
+    if targets is not None and target_encoding is not None:
+        cells = target_encoding.encode(targets.values, targets.mask)
+        row = row._replace(target=cells, target_mask=jnp.asarray(targets.mask))
     # Rows are drawn with replacement: a table said twice is the same table.
-    times = -(-plan.settings.batch_size // len(inputs.values))
-    rows = times * len(inputs.values)
-    padding = ((0, max(SHORTEST - rows, 0)), (0, 0))
+    own = len(inputs.values)
+    times = -(-plan.settings.batch_size // own)
+    rows = times * own
+    padding = ((0, max(length - rows, 0)), (0, 0))
     row = jax.tree.map(
         lambda leaf: np.pad(np.concatenate([np.asarray(leaf)] * times), padding), row
     )
-    return Prepared(encoding, target_encoding, (marginals, laws), row, times, rows)
+    return Prepared(encoding, target_encoding, columns, row, times, rows, whole or own)
 
 
 def gathered(
@@ -81,8 +120,8 @@ def gathered(
     data = train.gather([one.row for one in each], weights=weights, columns=columns)
     pull = None
     if plan.noise_pull:
-        own = np.array([one.rows / one.times for one in each], np.float32)
-        pull = jnp.asarray(np.float32(plan.noise_pull * columns) / own)
+        whole = np.array([one.whole for one in each], np.float32)
+        pull = jnp.asarray(np.float32(plan.noise_pull * columns) / whole)
     return data._replace(
         rows=jnp.asarray(np.array([one.rows for one in each])),
         noise_pull=pull,
@@ -129,19 +168,6 @@ def padded_levels(encoding: Encoding, plan: Plan) -> tuple[int, ...]:
     wide = columns > 8 * WIDTH
     width = padded_length(columns) if wide else max(-(-columns // WIDTH), 1) * WIDTH
     return (*encoding.levels, *[1] * (width - columns))
-
-
-def _target_laws(
-    targets: Part, plan: Plan
-) -> tuple[Encoding, Direct, tuple[Cells, Bool[Array, "rows targets"]]]:
-    make = standardised_encoding if plan.marginals == "vae" else gaussianised_encoding
-    encoding = make(*targets)
-    direct = Direct.fit(encoding, targets.values, targets.mask)
-    return (
-        encoding,
-        direct,
-        (encoding.encode(targets.values, targets.mask), jnp.asarray(targets.mask)),
-    )
 
 
 def encoded_rows(encoding: Encoding, values: TableValues, mask: TableMask, width: int) -> Row:

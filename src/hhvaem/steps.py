@@ -18,6 +18,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from hhvaem.datasets.splits import train_mask
+from hhvaem.devices import divided
 from hhvaem.model import Model, Row, Seen
 from hhvaem.objectives import (
     ChainNoise,
@@ -236,7 +237,7 @@ def likelihood_step(state: State, data: Data, settings: Settings) -> tuple[State
     """
     key, row_key, mask_key, feature_key, bound_key, chain_key = jax.random.split(state.key, 6)
     numbers = _drawn_rows(data, settings.batch_size, row_key)
-    rows = jax.tree.map(lambda leaf: leaf[numbers], data.table)
+    rows = divided(jax.tree.map(lambda leaf: leaf[numbers], data.table))
     hidden = _seen(state.model, _hidden(rows, mask_key), feature_key)
     encoder = _encoder(state.model, settings)
     state, _ = _bound_step("encoder", encoder, state, hidden, data, settings, bound_key)
@@ -368,7 +369,7 @@ def _batch(model: Model, data: Data, size: int, key: PRNGKeyArray) -> Seen:
     """Draw rows, hide some of their cells and targets, and see them."""
     row_key, mask_key, feature_key = jax.random.split(key, 3)
     numbers = _drawn_rows(data, size, row_key)
-    rows = jax.tree.map(lambda leaf: leaf[numbers], data.table)
+    rows = divided(jax.tree.map(lambda leaf: leaf[numbers], data.table))
     return _seen(model, _hidden(rows, mask_key), feature_key)
 
 

@@ -4,10 +4,11 @@ import contextlib
 import io
 import os
 from array import array
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import IO, Any
 
@@ -130,12 +131,106 @@ def read_chunks(
         check_missing(path, suffix, missing)
         before = version(path)
         if suffix in TEXT_SUFFIXES:
-            tables = _text_tables(path, types or {}, missing, typed, tabs=suffix == ".tsv")
+            text = _text(path, types or {}, missing, typed, tabs=suffix == ".tsv")
+            tables = _text_tables(path, text)
         else:
             tables = _binary_tables(path, suffix, min(rows, _BATCH))
         for table in _regrouped(tables, rows):
             check_version(path, before)
             yield table
+
+
+@dataclass(frozen=True)
+class OpenTable:
+    """A table in a file of which rows can be read from anywhere; made by `open_rows`."""
+
+    path: Path
+    schema: pa.Schema
+    counts: tuple[int, ...]  # rows of the pieces that the file is written in
+    _suffix: str
+    _text: "_Text | None"
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return sum(self.counts)
+
+    def chunks(self, start: int, stop: int, rows: int) -> Iterator[pa.Table]:
+        """Read the rows from `start` up to `stop`, a number of rows at a time.
+
+        Yields
+        ------
+        pyarrow.Table
+            As `read_chunks` does, at least one.
+
+        Raises
+        ------
+        InputError
+            Where the file is not there any more, or is not what it was.
+        """
+        ends = list(accumulate(self.counts))
+        # Those that hold the first and the last row, and of no rows the first one.
+        first = min(bisect_right(ends, start), max(len(ends) - 1, 0))
+        last = bisect_left(ends, stop, first)
+        pieces = range(first, min(last + 1, len(ends)))
+        before = ends[first] - self.counts[first] if pieces else 0
+        with told(self.path, "read"):
+            suffix_to_read(self.path)
+            if self._text:
+                tables = _text_tables(self.path, self._text, pieces)
+            else:
+                tables = _binary_tables(self.path, self._suffix, min(rows, _BATCH), pieces)
+            yield from _regrouped(_cut(tables, start - before, stop - before), rows)
+
+
+def open_rows(
+    path: str | os.PathLike[str],
+    types: Mapping[str, pa.DataType] | None = None,
+    *,
+    missing: Sequence[str] = (),
+    typed: Collection[str] | None = None,
+) -> OpenTable:
+    r"""Look where the rows of a file are, so that any of them can be read later.
+
+    A text file is read once, and refused where it is wrong anywhere; of others only what tells
+    of their rows is read.
+
+    Parameters
+    ----------
+    path, types, missing, typed
+        As for `read_chunks`.
+
+    Returns
+    -------
+    OpenTable
+        Which may go to another process, that has the same file.
+
+    Raises
+    ------
+    InputError
+        As `read_chunks`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "people.csv")
+    ...     _ = path.write_text("age;city\n31;Rome\nNA;Oslo\n30.5;Rome\n")
+    ...     source = open_rows(path)
+    ...     [chunk.to_pydict() for chunk in source.chunks(1, 3, rows=10)]
+    [{'age': [None, 30.5], 'city': ['Oslo', 'Rome']}]
+    >>> source.rows
+    3
+    """
+    path = as_path(path)
+    with told(path, "read"):
+        suffix = suffix_to_read(path)
+        check_missing(path, suffix, missing)
+        if suffix in TEXT_SUFFIXES:
+            text = _text(path, types or {}, missing, typed, tabs=suffix == ".tsv")
+            return OpenTable(path, pa.schema(text.kinds.items()), text.layout.counts, suffix, text)
+        schema, counts = _counted(path, suffix)
+        return OpenTable(path, without_views(schema.empty_table()).schema, counts, suffix, None)
 
 
 class Chunks:
@@ -276,19 +371,55 @@ def _regrouped(tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
     yield held
 
 
-def _binary_tables(path: Path, suffix: str, rows: int) -> Iterator[pa.Table]:
-    """Read a file of batches: first none of its rows, then all."""
-    return map(without_views, _batches(path, suffix, rows))
+def _cut(tables: Iterator[pa.Table], start: int, stop: int) -> Iterator[pa.Table]:
+    """Give the rows of tables from `start` up to `stop`, and of the first at least its columns."""
+    first = True
+    for table in tables:
+        part = table.slice(max(start, 0), max(stop - max(start, 0), 0))
+        if first or part.num_rows:
+            yield part
+        first = False
+        start, stop = start - table.num_rows, stop - table.num_rows
+        if stop <= 0:
+            return
 
 
-def _batches(path: Path, suffix: str, rows: int) -> Iterator[pa.Table]:
+def _counted(path: Path, suffix: str) -> tuple[pa.Schema, tuple[int, ...]]:
+    """Give the columns of a file of batches, and the rows of its row groups or batches."""
+    with told_of_kind(path, suffix):
+        if suffix == ".parquet":
+            with parquet.ParquetFile(path) as file:
+                check_names(path, file.schema_arrow.names)
+                groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
+                return file.schema_arrow, tuple(group.num_rows for group in groups)
+        with pa.OSFile(os.fspath(path)) as source:
+            if source.read(6) != b"ARROW1":
+                table = feather.read_table(path)
+                return table.schema, (table.num_rows,)
+            schema = ipc.open_file(source).schema
+            check_names(path, schema.names)
+            # One column tells how many rows there are, and no other need be unpacked.
+            one = ipc.IpcReadOptions(included_fields=[0])
+            file = ipc.open_file(source, options=one)
+            batches = map(file.get_batch, range(file.num_record_batches))
+            return schema, tuple(batch.num_rows for batch in batches)
+
+
+def _binary_tables(
+    path: Path, suffix: str, rows: int, pieces: range | None = None
+) -> Iterator[pa.Table]:
+    """Read some pieces of a file of batches, or all: first none of the rows, then these."""
+    return map(without_views, _batches(path, suffix, rows, pieces))
+
+
+def _batches(path: Path, suffix: str, rows: int, pieces: range | None) -> Iterator[pa.Table]:
     with told_of_kind(path, suffix):
         if suffix == ".parquet":
             # With a buffer not all of a row group is read at once.
             with parquet.ParquetFile(path, buffer_size=_BLOCK, pre_buffer=False) as file:
                 check_names(path, file.schema_arrow.names)
                 yield file.schema_arrow.empty_table()
-                for batch in file.iter_batches(rows):
+                for batch in file.iter_batches(rows, row_groups=pieces):
                     yield pa.Table.from_batches([batch], file.schema_arrow)
             return
         with pa.OSFile(os.fspath(path)) as source:
@@ -298,7 +429,7 @@ def _batches(path: Path, suffix: str, rows: int) -> Iterator[pa.Table]:
             file = ipc.open_file(source)
             check_names(path, file.schema.names)
             yield file.schema.empty_table()
-            for number in range(file.num_record_batches):
+            for number in range(file.num_record_batches) if pieces is None else pieces:
                 yield pa.Table.from_batches([file.get_batch(number)])
 
 
@@ -308,7 +439,17 @@ class _Layout:
 
     dialect: Dialect
     edges: list[int]  # in bytes, of blocks of whole records; the header is in the first one
+    counts: tuple[int, ...]  # rows of the blocks
     header: bytes
+
+
+@dataclass(frozen=True)
+class _Text:
+    """How a text file is read."""
+
+    layout: _Layout
+    kinds: dict[str, pa.DataType]
+    verbatim: list[str]  # columns that are read for the text that stands there
 
 
 @dataclass
@@ -319,20 +460,25 @@ class _Seen:
     beyond_floats: bool = False  # whether a block of whole numbers has one that float64 lacks
 
 
-def _text_tables(
+def _text(
     path: Path,
     types: Mapping[str, pa.DataType],
     missing: Sequence[str],
     typed: Collection[str] | None,
     *,
     tabs: bool,
-) -> Iterator[pa.Table]:
-    """Read a text file, first for its types and then for its values."""
+) -> _Text:
+    """Read a text file for its types."""
     layout, seen = _scan(path, types, tuple(missing), typed, tabs=tabs)
     verbatim = [name for name in seen if typed is not None and name not in typed]
     kinds = {**_settled(path, layout, seen), **dict.fromkeys(verbatim, pa.string())}
-    for block in _blocks(path, layout):
-        yield _table(path, block, layout.dialect, kinds, verbatim)
+    return _Text(layout, kinds, verbatim)
+
+
+def _text_tables(path: Path, text: _Text, pieces: range | None = None) -> Iterator[pa.Table]:
+    """Read some blocks of a text file for their values, or all."""
+    for block in _blocks(path, text.layout, pieces):
+        yield _table(path, block, text.layout.dialect, text.kinds, text.verbatim)
 
 
 def _table(
@@ -368,7 +514,7 @@ def _scan(
     with unpacked(path) as file:
         start, first, parse = _start(path, file, tabs=tabs)
         dialect = Dialect(parse, missing)
-        edges, end = [start], start
+        edges, counts, end = [start], list[int](), start
         for line, block in _records(path, file, parse, first):
             # What is text in one block is text in all.
             texts = {
@@ -390,10 +536,18 @@ def _scan(
             if block.strip(b"\r\n"):
                 end = edges[-1] + len(block.rstrip(b"\r\n"))
             edges.append(edges[-1] + len(block))
+            counts.append(table.num_rows)
     if not parse.ignore_empty_lines:
         # A blank line is a hole of an only column, but after the table it means nothing.
         edges = [min(edge, end) for edge in edges]
-    return _Layout(dialect, edges, header), seen
+        counts = _rows_between(path, _Layout(dialect, edges, (), header), list(seen))
+    return _Layout(dialect, edges, tuple(counts), header), seen
+
+
+def _rows_between(path: Path, layout: _Layout, names: list[str]) -> list[int]:
+    texts = dict.fromkeys(names, pa.string())
+    blocks = _blocks(path, layout)
+    return [parsed(path, block, layout.dialect, texts).num_rows for block in blocks]
 
 
 def _start(path: Path, file: io.BufferedIOBase, *, tabs: bool) -> tuple[int, int, csv.ParseOptions]:
@@ -456,17 +610,16 @@ def _header(names: list[str], parse: csv.ParseOptions) -> bytes:
     return (parse.delimiter.join(quoted) + "\n").encode()
 
 
-def _blocks(path: Path, layout: _Layout) -> Iterator[bytes]:
-    """Read the blocks of a text file, each with a header."""
+def _blocks(path: Path, layout: _Layout, pieces: range | None = None) -> Iterator[bytes]:
+    """Read some blocks of a text file, or all, each with a header."""
+    edges = layout.edges if pieces is None else layout.edges[pieces.start : pieces.stop + 1]
     with unpacked(path) as file:
-        file.seek(layout.edges[0])
-        header = b""
-        for start, end in pairwise(layout.edges):
+        file.seek(edges[0])
+        for start, end in pairwise(edges):
             block = file.read(end - start)
             if len(block) < end - start:
                 raise InputError(f"{path} has changed while it was read; read it again.")
-            yield header + block
-            header = layout.header
+            yield block if start == layout.edges[0] else layout.header + block
 
 
 def _settled(path: Path, layout: _Layout, seen: dict[str, _Seen]) -> dict[str, pa.DataType]:

@@ -5,6 +5,7 @@ in `steps.py`. Here steps become compiled loops over the data on the device; sev
 (folds, seeds, members) train in one program, stacked along a leading axis.
 """
 
+import bisect
 import math
 import time
 import warnings
@@ -32,6 +33,7 @@ from hhvaem.compiling import (
     side_by_side,
     together,
 )
+from hhvaem.devices import everywhere, here, is_shared, whole, with_other_processes
 from hhvaem.encoding import Cells
 from hhvaem.errors import InputError, TableWarning
 from hhvaem.held_out import Held, held_out_score
@@ -52,7 +54,7 @@ from hhvaem.steps import (
 from hhvaem.storage import Snapshots, fingerprint, open_snapshots
 
 __all__ = [
-    "Data", "History", "Progress", "Settings", "State",
+    "Data", "Feed", "History", "Progress", "Settings", "State",
     "compile_ahead", "gather", "init", "stack", "train", "unstack", "untrained",
 ]  # fmt: skip
 
@@ -88,6 +90,23 @@ class History(NamedTuple):
         """The mean loss of each model over the last steps that were not lost."""
         recent = slice(-CHUNK, None)
         return np.mean(self.loss[:, recent], axis=1, where=~self.lost[:, recent])
+
+
+class Feed(NamedTuple):
+    """Blocks of a table that take turns on the device, each from its step on.
+
+    The first of `starts` is 0; `load` gives a block by its number, all of the same shapes. What
+    chains have reached is of rows, and begins anew with each block.
+    """
+
+    starts: tuple[int, ...]
+    load: Callable[[int], Data]
+
+    def turn(self, step: int) -> tuple[int, int | None]:
+        """Give the block of a step, and the step at which the next one takes over."""
+        number = bisect.bisect_right(self.starts, step) - 1
+        rest = self.starts[number + 1 :]
+        return number, rest[0] if rest else None
 
 
 class _Best(NamedTuple):
@@ -252,8 +271,9 @@ def compile_ahead(states: State, data: Data, settings: Settings) -> Future[Any]:
     Of `states` only the shapes matter, so that column models may still be untrained.
     """
     third_stage: Any = _third_stage
-    group = (apart(states)[0], apart(data)[0])
-    lowered = third_stage.lower(*group, _as_compiled(settings), jnp.array(CHUNK))
+    with with_other_processes():
+        group = everywhere((apart(states)[0], apart(data)[0], jnp.array(CHUNK)))
+        lowered = third_stage.lower(*group[:2], _as_compiled(settings), group[2])
     pool = ThreadPoolExecutor(1)
     compiled = pool.submit(lowered.compile)
     pool.shutdown(wait=False)
@@ -266,6 +286,7 @@ def train(
     settings: Settings,
     *,
     held: Held | None = None,
+    feed: Feed | None = None,
     until: int | None = None,
     max_seconds: float | None = None,
     ahead: Future[Any] | None = None,
@@ -286,6 +307,8 @@ def train(
     held
         Cells that `data` does not show, to stop early by (`held_out.hold_out`); needed where
         `settings.patience` is not 0.
+    feed
+        Where `data` are the first block of a table, the blocks that come after it.
     until
         The step to stop before, for now; training goes on from the states returned, and with
         `settings.patience` from `snapshots`, which also hold the best models so far.
@@ -313,7 +336,9 @@ def train(
         Where the input cannot be trained on, or a loss is not finite: there is then no model to
         return.
     """
-    check_training(states, data, settings, held)
+    check_training(states, data, settings, held, whole=feed is None)
+    if max_seconds is not None and is_shared():
+        raise InputError("Several processes cannot keep to max_seconds together; use max_steps.")
     until = settings.steps if until is None else min(check_count("until", until, 0), settings.steps)
     if settings.inference == "likelihood" and not states.positions.size:
         states = states._replace(positions=_not_begun(states, data))
@@ -323,11 +348,11 @@ def train(
     reached = _Reached(int(states.step[0]), states, best, (history,))
     kept = None
     if snapshots is not None:
-        kept = open_snapshots(snapshots, _identity(states, data, settings, held))
+        kept = open_snapshots(snapshots, _identity(states, data, settings, held, feed))
         if (loaded := kept.load((states, best))) is not None:
             (states, best), told = loaded
             reached = _Reached(int(states.step[0]), states, best, (History(**told),))
-    shown = apart(data)
+    shown, block = _on_devices(data), 0
     saved, saved_at = reached.step, time.monotonic()
     deadline = math.inf if max_seconds is None else saved_at + max_seconds
     if ahead is None and reached.step < settings.second_stage < until:
@@ -338,7 +363,14 @@ def train(
             stage = 2 if reached.step < settings.second_stage else 3
             if stage == 3 and ahead is not None:
                 ahead.result()
-            reached = _chunk(reached, shown, data, settings, held, until, compiled=stage in begun)
+            number, limit = (0, None) if feed is None else feed.turn(reached.step)
+            if feed is not None and number != block:
+                shown = []  # before the next: two blocks in memory are one too many
+                shown, block = _on_devices(feed.load(number)), number
+            if feed is not None and reached.step == feed.starts[number]:
+                reached = reached._replace(states=_anew(reached.states))
+            end = until if limit is None else min(until, limit)
+            reached = _chunk(reached, shown, data, settings, held, end, compiled=stage in begun)
             begun.add(stage)
             if kept is not None and (
                 reached.step >= until or time.monotonic() - saved_at > snapshot_seconds
@@ -395,15 +427,14 @@ def _chunk(
     end = settings.second_stage if second else settings.steps
     length = min(CHUNK, end - step, until - step)
     run = _second_stage if second else _third_stage
-    constants = (_as_compiled(settings), jnp.array(length))
-    states, chunk = together(
-        side_by_side(
-            lambda group, data: run(group, data, *constants),
-            apart(states),
-            shown,
-            compiled=compiled,
+    rest = (_as_compiled(settings), jnp.array(length))
+    with with_other_processes():
+        constants = everywhere(rest)
+        groups = [everywhere(group) for group in apart(states)]
+        found = side_by_side(
+            lambda group, data: run(group, data, *constants), groups, shown, compiled=compiled
         )
-    )
+        states, chunk = here(together(found))
     step += length
     loss, acceptance, stein = (np.asarray(part)[:, :length] for part in chunk)
     # What becomes of a model after its own early stop does not matter.
@@ -427,7 +458,7 @@ def _second_stage(
     def step(states: State, data: Data, lift: Lift) -> tuple[State, Told]:
         return lift(partial(variational_step, settings=settings))(states, data)
 
-    return many_steps(step, states, data, length, _nothing_told(states))
+    return whole(many_steps(step, states, data, length, _nothing_told(states)))
 
 
 @program
@@ -450,12 +481,22 @@ def _third_stage(
         arrays, discrepancy = lax.cond(due, inflate, lambda arrays: (arrays, told.stein), arrays)
         return eqx.combine(arrays, rest), told._replace(stein=discrepancy)
 
-    return many_steps(step, states, data, length, _nothing_told(states))
+    return whole(many_steps(step, states, data, length, _nothing_told(states)))
 
 
 def _not_begun(states: State, data: Data) -> Float[Array, "models rows size"]:
     shape = (*data.table.mask.shape[:2], states.model.hierarchy.size)
     return jnp.asarray(np.full(shape, np.nan, np.float32))
+
+
+def _on_devices(data: Data) -> list[Data]:
+    with with_other_processes():
+        return [everywhere(part) for part in apart(data)]
+
+
+def _anew(states: State) -> State:
+    """Forget where chains are: the rows are others now."""
+    return states._replace(positions=jnp.full_like(states.positions, jnp.nan))
 
 
 def _nothing_told(states: State) -> Told:
@@ -523,7 +564,9 @@ def _save(kept: Snapshots, reached: _Reached) -> None:
         warnings.warn(f"There is no new snapshot: {error}", RuntimeWarning, stacklevel=3)
 
 
-def _identity(states: State, data: Data, settings: Settings, held: Held | None) -> dict[str, Any]:
+def _identity(
+    states: State, data: Data, settings: Settings, held: Held | None, feed: Feed | None = None
+) -> dict[str, Any]:
     model = states.model
     return {
         "settings": {
@@ -538,4 +581,5 @@ def _identity(states: State, data: Data, settings: Settings, held: Held | None) 
         "levels": [list(part.levels) for part in (model.marginals, model.targets) if part],
         "start": fingerprint(states),
         "table": fingerprint((data, held)),
+        **({} if feed is None else {"blocks": list(feed.starts)}),
     }

@@ -20,6 +20,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_person_is_told_and_finds_a_page(place: Path) -> None:
     done = hhvaem("evaluate", place / "a.parquet", *FAST, "--out", place / "trust.html")
     assert done.returncode == 0, done.stderr

@@ -126,6 +126,7 @@ def test_files_that_are_not_what_they_say_are_refused(
         restored_images(broken, manifest)
 
 
+@pytest.mark.slow
 def test_a_fit_of_black_and_white_images(tmp_path: Path) -> None:
     images = IMAGES[:200] > 0.5
     settings: dict[str, Any] = {"preset": "fast", "max_steps": 300, "random_state": 0}
@@ -149,6 +150,7 @@ def test_a_fit_of_black_and_white_images(tmp_path: Path) -> None:
     assert load(tmp_path / "model.hhvaem").binary_
 
 
+@pytest.mark.slow
 def test_images_of_bytes_and_colours_keep_their_dtype() -> None:
     rng = np.random.default_rng(0)
     images = rng.integers(256, size=(40, 6, 5, 3), dtype=np.uint8)

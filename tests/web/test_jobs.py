@@ -277,6 +277,7 @@ def test_a_removed_table_takes_its_fills_along(client: TestClient) -> None:
     assert refusal(client.get(f"/api/tables/{table}"), 404)
 
 
+@pytest.mark.slow
 def test_finished_models_outlive_a_server_that_is_stopped_while_training(tmp_path: Path) -> None:
     keep = tmp_path / "kept"
     with connected(Settings(keep=keep, limits=Limits())) as browser:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-import pyarrow as pa
 import typer
 from rich.console import Console
 from rich.filesize import decimal
@@ -19,9 +18,9 @@ from hhvaem.cli.places import Json, check_apart, check_place, interruptible
 from hhvaem.cli.schema import Kinds, Missing, parsed_kinds, ranked, schema_report
 from hhvaem.containers import listed, some
 from hhvaem.errors import InputError
-from hhvaem.files import SUFFIXES, read_table
-from hhvaem.inference import infer_schema
-from hhvaem.tasks import Task, task_of, values_of
+from hhvaem.files import SUFFIXES
+from hhvaem.sources import FEWEST_HELD, source_of, survey
+from hhvaem.tasks import Task, task_of
 
 if TYPE_CHECKING:
     from hhvaem.estimators.base import Estimator
@@ -48,7 +47,10 @@ class Preset(StrEnum):
 def fit(
     table: Annotated[
         Path,
-        typer.Argument(metavar="TABLE", help="A CSV, Parquet or Feather file, with holes."),
+        typer.Argument(
+            metavar="TABLE",
+            help="A CSV, Parquet or Feather file, with holes, or a folder of them; of any length.",
+        ),
     ],
     out: Annotated[
         Path, typer.Option(metavar="FILE", help="File for the model, such as clinic.hhvaem.")
@@ -87,6 +89,15 @@ def fit(
         ),
     ] = None,
     steps: Steps = None,
+    rows_at_once: Annotated[
+        int | None,
+        typer.Option(
+            min=FEWEST_HELD,
+            metavar="N",
+            help="Rows that training holds at once; else as many as have 2.5 million cells. Of a "
+            "table with more rows, blocks are drawn at random.",
+        ),
+    ] = None,
     seed: Seed = 0,
     snapshots: Annotated[
         Path | None,
@@ -110,12 +121,15 @@ def fit(
     told = Console(quiet=as_json)
     with leaving_at_once():
         kinds, orders = parsed_kinds(kind or [])
-        whole = ranked(read_table(table, missing or ()), orders)
-        _check_targets(table, whole, targets, kinds)
-        known = whole.drop_columns(targets)
-        schema = infer_schema(known, kinds)
-        chosen = task_of(whole, targets, task)
-        told.print(schema_report(replace(schema, filled=chosen is None)))
+        source = replace(source_of(table, missing or ()), change=lambda part: ranked(part, orders))
+        names = source.types.names
+        _check_targets(table, names, targets, kinds)
+        found = survey(source, kinds, leave=targets)
+        chosen = None
+        if targets:
+            others = [name for name in names if name not in targets]
+            chosen = task_of(survey(source, None, leave=others).kept, targets, task)
+        told.print(schema_report(replace(found.schema, filled=chosen is None)))
         if chosen:
             told.print(f"\n{escape(some(targets))}: {chosen} ({_reason(chosen, task)}).")
         told.print()
@@ -127,16 +141,17 @@ def fit(
             "kinds": kinds or None,
             "members": members,
             "max_steps": steps,
+            "rows_at_once": rows_at_once,
             "random_state": seed,
             "snapshots": snapshots,
             "verbose": int(Console(stderr=True).is_terminal),
         }
         model: Estimator
         if chosen is None:
-            model = Imputer(**options).fit(known)
+            model = Imputer(**options).fit(source)
         else:
             cls = Regressor if chosen == Task.REGRESSION else Classifier
-            model = cls(**options).fit(known, values_of(whole, targets))
+            model = cls(**options).fit(source, targets if len(targets) > 1 else targets[0])
         model.save(out)
     record: dict[str, Any] = {} if model.fitted_ is None else model.fitted_.record
     facts = {
@@ -144,14 +159,14 @@ def fit(
         "bytes": out.stat().st_size,
         "estimator": type(model).__name__,
         "targets": targets,
-        "rows": whole.num_rows,
-        "columns": known.num_columns,
-        "modelled": len(schema.modelled),
+        "rows": found.rows,
+        "columns": len(found.schema),
+        "modelled": len(found.schema.modelled),
         "members": model.members_,
         "seed": seed,
         "seconds": round(time.monotonic() - start, 3),
         **record,
-        "schema": json.loads(schema.to_json()),
+        "schema": json.loads(found.schema.to_json()),
     }
     if as_json:
         typer.echo(json.dumps(facts, indent=2))
@@ -167,19 +182,18 @@ def _check_suffix(out: Path) -> None:
         )
 
 
-def _check_targets(path: Path, table: pa.Table, targets: list[str], kinds: dict[str, str]) -> None:
-    absent = [name for name in targets if name not in table.column_names]
+def _check_targets(path: Path, names: list[str], targets: list[str], kinds: dict[str, str]) -> None:
+    absent = [name for name in targets if name not in names]
     if absent:
         raise InputError(
-            f"{path} has no column {listed(absent)} to predict; its columns are "
-            f"{listed(table.column_names)}."
+            f"{path} has no column {listed(absent)} to predict; its columns are {listed(names)}."
         )
     both = [name for name in targets if name in kinds]
     if both:
         raise InputError(
             f"--kind says what {listed(both)} is, which is a target; use --task for targets."
         )
-    if len(targets) == table.num_columns:
+    if len(targets) == len(names):
         raise InputError(f"{path} has no column beside {listed(targets)} to predict from.")
 
 

@@ -7,33 +7,40 @@ from collections.abc import Hashable
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import typer
 from rich.console import Console
 
+from hhvaem.cli.many import Address, Engine, Workers, fill_many
 from hhvaem.cli.places import Json, bold, check_apart
 from hhvaem.cli.schema import Missing
-from hhvaem.cli.streams import (
-    From,
-    ModelFile,
-    Out,
-    RowsAtOnce,
-    TableFile,
-    beside,
-    loaded,
-    of_an_interval,
-    rows_of_a_part,
-    stream,
-)
+from hhvaem.cli.streams import From, ModelFile, RowsAtOnce, loaded, of_an_interval, stream
 from hhvaem.errors import InputError
+from hhvaem.files import is_many
+from hhvaem.parts import Filling, count_holes, rows_of_a_part
 from hhvaem.schema import LEVELLED, Schema
+
+Tables = Annotated[
+    Path,
+    typer.Argument(
+        metavar="TABLE",
+        help="A CSV, Parquet or Feather file of any length, a folder of them, or a pattern in "
+        "quotes such as 'in/*.parquet'.",
+    ),
+]
+Out = Annotated[
+    Path,
+    typer.Option(
+        metavar="FILE",
+        help="File to write; its suffix says the format. Of many files, the folder for their "
+        "parts.",
+    ),
+]
 
 
 def impute(
     model: ModelFile,
-    table: TableFile,
+    table: Tables,
     out: Out,
     draws: Annotated[
         int | None,
@@ -66,17 +73,32 @@ def impute(
     ] = None,
     missing: Missing = None,
     rows_at_once: RowsAtOnce = None,
+    engine: Annotated[
+        Engine,
+        typer.Option(
+            metavar="WAY",
+            help="Who fills many files: this process (`local`), or the processes of `ray`, here "
+            "or at --address.",
+        ),
+    ] = Engine.LOCAL,
+    workers: Workers = None,
+    address: Address = None,
     as_json: Json = False,
 ) -> None:
     """Fill the holes of a table: numbers with their mean, levels with the most probable one.
 
     What is observed stays as it is, in the same columns and types. The table may be larger than
     memory. What is drawn at random depends on --rows-at-once, all else does not.
+
+    Many files are filled into a folder, block by block, and the same command goes on where it was
+    interrupted.
     """
     if draws and intervals:
         raise typer.BadParameter("Draws have no intervals; leave out --draws or --intervals.")
     if shift and not draws:
         raise typer.BadParameter("Only draws can be shifted; give --draws with --shift.")
+    if engine is Engine.LOCAL and (workers or address):
+        raise typer.BadParameter("Only Ray has workers and an address; give --engine ray.")
     start = time.monotonic()
     check_apart(out, {"the model": model})
     imputer = loaded(model)
@@ -86,47 +108,57 @@ def impute(
             "or fit a model without --target."
         )
     moved = _shifts(shift or [], imputer.schema_)
-    filled = left = 0
-
-    def work(part: pa.Table, known: pa.Table, before: int) -> pa.Table:
-        nonlocal filled, left
-        if draws:
-            full = imputer.sample(known, draws, posterior=posterior, shift=moved, offset=before)
-            written = [_replaced(part, each) for each in full]
-        else:
-            full = [imputer.transform(known, posterior=posterior)]
-            written = [_replaced(part, full[0])]
-        left += _holes(full[0])
-        filled += _holes(known) - _holes(full[0])
-        if draws:
-            return _long(table, written, before)
-        if intervals:
-            ends = imputer.interval(known, intervals, posterior=posterior)
-            return beside(table, written[0], _named_ends(imputer, *ends))
-        return written[0]
-
-    copies = draws or (3 if intervals else 1)
-    rows = rows_of_a_part(rows_at_once, copies * len(imputer.schema_))
-    count = stream(table, out, imputer, rows, work, missing=missing or (), doing="Filling")
+    filling = Filling(draws, posterior and posterior.value, intervals, moved)
+    rows = rows_of_a_part(rows_at_once, filling.copies * len(imputer.schema_))
+    if is_many(table) or engine is Engine.RAY:
+        facts = fill_many(
+            model,
+            imputer,
+            table,
+            out,
+            filling,
+            rows,
+            missing=missing or [],
+            shift=shift or [],
+            engine=engine,
+            workers=workers,
+            address=address,
+        )
+    else:
+        facts = _fill_one(imputer, table, out, filling, rows, missing or [])
     seconds = time.monotonic() - start
     if as_json:
-        facts = {
-            "out": str(out),
-            "rows": count,
-            "filled": filled,
-            "left": left,
-            "draws": draws,
-            "seconds": round(seconds, 3),
-        }
-        typer.echo(json.dumps(facts, indent=2))
+        told = {"out": str(out), **facts, "draws": draws, "seconds": round(seconds, 3)}
+        typer.echo(json.dumps(told, indent=2))
         return
     times = f", {draws} times" if draws else ""
+    left = facts["left"]
     remain = f" {left:,} are in columns that the model ignores." if left else ""
+    parts = f" in {facts['parts']:,} parts of {facts['files']:,} files" if "parts" in facts else ""
+    there = facts["parts"] - facts["written"] if "parts" in facts else 0
+    before = f" {there:,} parts were there before." if there else ""
     Console().print(
-        f"In {bold(out)}: {count:,} rows, {filled:,} holes filled{times}, in "
-        f"{seconds:.0f} seconds.{remain}",
+        f"In {bold(out)}: {facts['rows']:,} rows{parts}, {facts['filled']:,} holes filled{times}, "
+        f"in {seconds:.0f} seconds.{remain}{before}",
         highlight=False,
     )
+
+
+def _fill_one(
+    imputer: Any, table: Path, out: Path, filling: Filling, rows: int, missing: list[str]
+) -> dict[str, int]:
+    """Fill one file into another, and give what is to be told of it."""
+    filled = left = 0
+
+    def work(part: pa.Table, before: int) -> pa.Table:
+        nonlocal filled, left
+        made = filling(imputer, table, part, before)
+        own, others = count_holes(part, imputer.schema_)
+        filled, left = filled + own, left + others
+        return made
+
+    count = stream(table, out, imputer, rows, work, missing=missing, doing="Filling")
+    return {"rows": count, "filled": filled, "left": left}
 
 
 def _shifts(options: list[str], schema: Schema) -> dict[Hashable, Any]:
@@ -156,42 +188,3 @@ def _shifts(options: list[str], schema: Schema) -> dict[Hashable, Any]:
         else:
             shifts[name] = amount
     return shifts
-
-
-def _replaced(part: pa.Table, full: pa.Table) -> pa.Table:
-    """Put filled columns in the place of their own."""
-    for name in full.column_names:
-        part = part.set_column(part.column_names.index(name), full.field(name), full.column(name))
-    return part
-
-
-def _holes(table: pa.Table) -> int:
-    return sum(
-        pc.sum(pc.is_null(column, nan_is_null=True)).as_py() or 0 for column in table.columns
-    )
-
-
-def _long(path: Path, tables: list[pa.Table], before: int) -> pa.Table:
-    """Put all draws of each row below each other."""
-    draws, rows = len(tables), tables[0].num_rows
-    by_row = np.arange(draws * rows).reshape(draws, rows).T.ravel()
-    long = pa.concat_tables(tables).unify_dictionaries().take(by_row)
-    first = {
-        "draw": np.tile(np.arange(1, draws + 1), rows),
-        "row": np.repeat(np.arange(before + 1, before + rows + 1), draws),
-    }
-    for i, (name, numbers) in enumerate(first.items()):
-        if name in tables[0].column_names:
-            raise InputError(f"{path} has a column {name!r}, as the output will; rename it.")
-        long = long.add_column(i, name, pa.array(numbers))
-    return long
-
-
-def _named_ends(imputer: Any, low: pa.Table, up: pa.Table) -> dict[str, Any]:
-    """Give the ends of intervals under names of their own; levels without order have none."""
-    return {
-        f"{column.name}_{end}": ends.column(column.name)
-        for column in imputer.schema_.modelled
-        if column.kind not in ("binary", "categorical")
-        for end, ends in (("low", low), ("up", up))
-    }

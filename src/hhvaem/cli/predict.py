@@ -19,14 +19,13 @@ from hhvaem.cli.streams import (
     Posterior,
     RowsAtOnce,
     TableFile,
-    beside,
     loaded,
     of_an_interval,
-    rows_of_a_part,
     stream,
 )
 from hhvaem.containers import repeated, some
 from hhvaem.errors import InputError
+from hhvaem.parts import beside, rows_of_a_part
 
 _WRITTEN = ("predicted", "low", "up")  # of a number
 
@@ -70,10 +69,11 @@ def predict(
             f"The output would have more than one column {twice}; fit a model for each target."
         )
 
-    def work(part: pa.Table, known: pa.Table, before: int) -> pa.Table:
+    def work(part: pa.Table, before: int) -> pa.Table:
         del before
         if not part.num_rows:
             raise InputError(f"{table} has no rows; there is nothing to predict.")
+        known = part.select(predictor.schema_.names)
         columns = ask(predictor, known, level, posterior)
         return beside(table, part, dict(zip(names, columns, strict=True)))
 

@@ -1,33 +1,31 @@
 """What `hhvaem impute` and `hhvaem predict` share: a model, and a table that comes in parts."""
 
 import contextlib
-import re
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from hhvaem.cli import leaving_at_once
 from hhvaem.cli.places import interruptible
-from hhvaem.containers import listed
 from hhvaem.delimited import unpacked
-from hhvaem.errors import InputError, TableWarning
+from hhvaem.errors import InputError, rows_named
 from hhvaem.files import TEXT_SUFFIXES, suffix_to_read
-from hhvaem.schema import Storage
+from hhvaem.parts import (
+    alike,
+    by_name,
+    check_columns,
+    noted,
+    tell,
+    types_in_text,
+    used_names,
+)
 from hhvaem.streaming import read_chunks, write_chunks
-
-# Rows of a part: as many as an accelerator takes at once, but not more cells than that.
-ROWS, CELLS, LEAST_ROWS = 4096, 4_000_000, 128
-# Of text files, the types of columns whose fields alone could say another one.
-_TYPES: dict[Storage, pa.DataType] = {"text": pa.string(), "float": pa.float64()}
 
 
 class Posterior(StrEnum):
@@ -75,17 +73,7 @@ def loaded(path: Path) -> Any:
     with leaving_at_once():
         from hhvaem import load  # here, so that other commands start without JAX
 
-        model = load(path)
-    # The device of the machine that it was fitted on need not be here.
-    model.set_params(device=None)
-    # It may have been fitted on an array, but columns of files always have names.
-    model.feature_names_in_ = np.array(model.schema_.names, dtype=object)
-    return model
-
-
-def rows_of_a_part(asked: int | None, columns: int) -> int:
-    """Give how many rows to hold at once, of so many columns in all copies."""
-    return asked or min(ROWS, max(LEAST_ROWS, CELLS // columns))
+        return by_name(load(path))
 
 
 def stream(
@@ -93,7 +81,7 @@ def stream(
     out: Path,
     model: Any,
     rows: int,
-    work: Callable[[pa.Table, pa.Table, int], pa.Table],
+    work: Callable[[pa.Table, int], pa.Table],
     *,
     missing: Sequence[str],
     doing: str,
@@ -109,115 +97,41 @@ def stream(
     rows
         How many are read at once.
     work
-        Makes what is written of a part, of its columns that the model knows, and of the number
-        of rows before it.
+        Makes what is written of a part, and of the number of rows before it.
     missing
         Texts that mean a missing value in the columns that the model uses.
     doing
         A word for the progress bar.
     """
     names, done = model.schema_.names, 0
-    types = {c.name: _TYPES[c.storage] for c in model.schema_ if c.storage in _TYPES}
-    used = {c.name for c in model.schema_ if c.kind != "ignored"}
+    types = types_in_text(model.schema_)
     first: pa.Schema = None
     notes: list[str] = []
     with (
         interruptible(lambda: f"nothing was written to {out}."),
         write_chunks(out) as written,
-        _bar(table, doing) as advance,
+        bar(doing, lambda: _rows(table)) as advance,
     ):
         # What the model does not use is passed on as it is: as text, where text is written.
-        typed = used if written.text else None
+        typed = used_names(model.schema_) if written.text else None
         for part in read_chunks(table, rows, types, missing=missing, typed=typed):
             if first is None:
                 written.check(part.schema)
-                _check_columns(table, part, [*names, *getattr(model, "target_names_", [])], names)
-            with _noted(notes), _rows_counted_from(done):
-                result = work(part, part.select(names), done)
+                known = [*names, *getattr(model, "target_names_", [])]
+                check_columns(table, part.column_names, known, names)
+            with noted(notes), rows_named(done.__add__):
+                result = work(part, done)
             first = first or result.schema
-            written.write(_alike(result, first))
+            written.write(alike(result, first))
             done += part.num_rows
             advance(done)
-    _tell(notes)
+    tell(notes)
     return done
 
 
-def beside(path: Path, table: pa.Table, columns: Mapping[str, Any]) -> pa.Table:
-    """Put columns behind those of a table.
-
-    Raises
-    ------
-    InputError
-        Where the table, which is of a file, has one of that name already.
-    """
-    for name, values in columns.items():
-        if name in table.column_names:
-            raise InputError(f"{path} has a column {name!r}, as the output will; rename it.")
-        table = table.append_column(name, values)
-    return table
-
-
-def _check_columns(
-    path: Path, table: pa.Table, known: Sequence[str], needed: Sequence[str]
-) -> None:
-    absent = [name for name in needed if name not in table.column_names]
-    if absent:
-        raise InputError(
-            f"{path} lacks {listed(absent)}; add every column of the model, empty if unknown."
-        )
-    extra = [name for name in table.column_names if name not in known]
-    if extra:
-        warnings.warn(
-            f"Columns unknown to the model are passed through as they are: {listed(extra)}.",
-            TableWarning,
-            stacklevel=2,
-        )
-
-
 @contextlib.contextmanager
-def _rows_counted_from(first: int) -> Iterator[None]:
-    """Let errors name rows of the table, not of a part of it."""
-    try:
-        yield
-    except InputError as error:
-        message = re.sub(r"(?<=in row )\d+", lambda row: str(int(row[0]) + first), str(error))
-        raise InputError(message) from error
-
-
-@contextlib.contextmanager
-def _noted(notes: list[str]) -> Iterator[None]:
-    """Put the notes about a part of a table aside, each of them once."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", TableWarning)
-        yield
-    notes += dict.fromkeys(str(note.message) for note in caught)
-
-
-def _tell(notes: list[str]) -> None:
-    """Tell the first of the notes that begin alike, however many parts made one."""
-    alike: dict[str, list[str]] = {}
-    for note in notes:
-        alike.setdefault(note.partition(":")[0], []).append(note)
-    for note, *more in alike.values():
-        text = f"{note.rstrip('.')}; there are more in later rows." if more else note
-        warnings.warn(text, TableWarning, stacklevel=2)
-
-
-def _alike(table: pa.Table, first: pa.Schema) -> pa.Table:
-    """Give a part the types of the first: holes alone do not tell what they are filled into."""
-    for i, field in enumerate(table.schema):
-        wanted = first.field(i).type
-        if field.type == wanted:
-            continue
-        column = table.column(i)
-        if pa.types.is_floating(field.type) and pa.types.is_integer(wanted):
-            column = pc.round(column)
-        table = table.set_column(i, field.with_type(wanted), column.cast(wanted, safe=False))
-    return table
-
-
-@contextlib.contextmanager
-def _bar(table: Path, doing: str) -> Iterator[Callable[[int], None]]:
+def bar(doing: str, count: Callable[[], int | None]) -> Iterator[Callable[[int], None]]:
+    """Show how many rows are done, where somebody looks; those in all are counted only then."""
     console = Console(stderr=True)
     # In a log file a bar is but noise.
     with Progress(
@@ -231,13 +145,13 @@ def _bar(table: Path, doing: str) -> Iterator[Callable[[int], None]]:
         disable=not console.is_terminal,
         speed_estimate_period=600,
     ) as progress:
-        total = _rows(table) if console.is_terminal else None
-        bar = progress.add_task(doing, total=total, told="reading, compiling")
+        total = count() if console.is_terminal else None
+        task = progress.add_task(doing, total=total, told="reading, compiling")
 
         def advance(done: int) -> None:
             # The number of rows of a text file is known when all are read.
             whole = max(total or done, done)
-            progress.update(bar, completed=done, total=whole, told=f"{done:,} of {whole:,} rows")
+            progress.update(task, completed=done, total=whole, told=f"{done:,} of {whole:,} rows")
 
         yield advance
 

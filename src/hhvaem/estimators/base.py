@@ -2,22 +2,27 @@
 
 import contextlib
 import os
+import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, TypeVar
 
-import jax
 import numpy as np
+import pyarrow as pa
+from jaxtyping import Float
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from hhvaem import fitting
+from hhvaem.blocks import count_of, in_memory, on_disk
 from hhvaem.checks import check_count
 from hhvaem.containers import like, listed, shown
+from hhvaem.devices import on_device
 from hhvaem.errors import InputError, TableWarning
 from hhvaem.estimators.tables import known_table, remember_columns
 from hhvaem.estimators.targets import Targets, copies
@@ -28,6 +33,7 @@ from hhvaem.preparing import Part
 from hhvaem.presets import MARGINALS, PRESETS, Marginal, Plan
 from hhvaem.progress import training_bar
 from hhvaem.schema import Schema
+from hhvaem.sources import FEWEST_HELD, HELD_CELLS, Source, survey
 from hhvaem.steps import INFERENCES, THREE_STAGES, Inference
 from hhvaem.table import Encoded, encode
 
@@ -68,7 +74,8 @@ PARAMETERS = """Parameters
     max_steps, max_seconds
         When training ends at the latest; where it has two parts, as by default with fewer than
         10,000 rows, each has so many steps. With `max_seconds` how far it comes depends on the
-        machine, and the same seed need not give the same model.
+        machine, and the same seed need not give the same model; on a CPU there may be fewer
+        members, of which each is trained to its end if there is time for one.
     batch_size
         Rows of a training step.
     draws
@@ -80,7 +87,11 @@ PARAMETERS = """Parameters
     verbose
         1 shows a progress bar.
     device
-        `cpu` or `gpu`; None for what JAX finds.
+        `cpu` or `gpu`, or `all` to divide rows among all devices there are; None for what JAX
+        finds.
+    rows_at_once
+        Rows that training holds at once, 1,000 or more; None for as many as have 2.5 million
+        cells. A table of more rows is trained on in blocks, drawn at random.
 
     Layers, inference, marginals, members, steps, batch size and draws are those of the preset where
     they are None.
@@ -113,6 +124,7 @@ class Estimator(BaseEstimator):
         snapshots: str | os.PathLike[str] | None = None,
         verbose: int = 0,
         device: str | None = None,
+        rows_at_once: int | None = None,
     ) -> None:
         self.preset = preset
         self.layers = layers
@@ -128,6 +140,7 @@ class Estimator(BaseEstimator):
         self.snapshots = snapshots
         self.verbose = verbose
         self.device = device
+        self.rows_at_once = rows_at_once
 
     def __sklearn_tags__(self) -> Tags:
         tags: Tags = super().__sklearn_tags__()
@@ -166,31 +179,72 @@ class Estimator(BaseEstimator):
         return replace(self.schema_, columns=self.schema_.columns[:REPORTED]), rest
 
     def _fit(self, table: Any, goal: Targets | None) -> None:
-        plan = self._plan()
-        if self.snapshots is not None and self.random_state is None:
-            raise InputError("With snapshots a fit needs a random_state, to be the same again.")
-        seed = seed_of(self.random_state)
+        plan, seed = self._plan(), self._seed()
         schema = replace(infer_schema(table, self.kinds), filled=goal is None)
         values, mask = encode(table, schema)
+        inputs, targets = Part(schema.modelled, values, mask), None if goal is None else goal.part
         if goal is not None:
-            _warn_of_copies(copies(Part(schema.modelled, values, mask), goal))
+            _warn_of_copies(copies(inputs, goal))
         fitted = None
         if schema.modelled or goal is not None:
-            with self._on_device(), self._bar(plan, len(values)) as report:
-                fitted = fitting.fit(
-                    Part(schema.modelled, values, mask),
-                    None if goal is None else goal.part,
-                    plan,
+            at_once = self._at_once(len(schema))
+            fit = partial(fitting.fit, inputs, targets)
+            if len(values) > at_once:
+                count = count_of(len(values), at_once)
+                blocks = in_memory(inputs, targets, count=count, seed=seed)
+                fit = partial(fitting.fit_blocks, blocks)
+            fitted = self._trained(fit, plan, seed, len(values))
+        self._remember(table, schema, plan, fitted)
+
+    def _fit_from(self, source: Source, goal: Targets | None) -> None:
+        """Fit to a table that is too large for memory, in two passes over its rows."""
+        plan, seed = self._plan(), self._seed()
+        names = () if goal is None else goal.schema.names
+        found = survey(source, self.kinds, leave=names)
+        schema = replace(found.schema, filled=goal is None)
+        fitted = None
+        if schema.modelled or goal is not None:
+            with tempfile.TemporaryDirectory(prefix="hhvaem-") as folder:
+                blocks = on_disk(
+                    schema.modelled,
+                    () if goal is None else goal.part.columns,
+                    (_numbers(chunk, schema, goal) for chunk in source.chunks()),
+                    Path(folder),
+                    count=count_of(found.rows, self._at_once(len(schema))),
                     seed=seed,
-                    max_seconds=self.max_seconds,
-                    snapshots=None if self.snapshots is None else Path(self.snapshots),
-                    progress=report,
                 )
-            _warn_of_nothing_learned(fitted)
-        # At the end: what fails on the way leaves the fit before as it was.
+                fit = partial(fitting.fit_blocks, blocks)
+                fitted = self._trained(fit, plan, seed, found.rows)
+        self._remember(source.types.empty_table().select(schema.names), schema, plan, fitted)
+
+    def _trained(self, fit: Callable[..., Fitted], plan: Plan, seed: int, rows: int) -> Fitted:
+        with self._on_device(), self._bar(plan, rows) as report:
+            fitted = fit(
+                plan,
+                seed=seed,
+                max_seconds=self.max_seconds,
+                snapshots=None if self.snapshots is None else Path(self.snapshots),
+                progress=report,
+            )
+        _warn_of_nothing_learned(fitted)
+        return fitted
+
+    def _seed(self) -> int:
+        if self.snapshots is not None and self.random_state is None:
+            raise InputError("With snapshots a fit needs a random_state, to be the same again.")
+        return seed_of(self.random_state)
+
+    def _at_once(self, columns: int) -> int:
+        """Give how many rows training holds at once."""
+        if self.rows_at_once is not None:
+            return check_count("rows_at_once", self.rows_at_once, FEWEST_HELD)
+        return max(FEWEST_HELD, HELD_CELLS // max(columns, 1))
+
+    def _remember(self, table: Any, schema: Schema, plan: Plan, fitted: Fitted | None) -> None:
+        """Take over a new fit, at its end: what fails on the way leaves the one before."""
         remember_columns(self, table)
         self.schema_: Schema = schema
-        self.members_ = plan.members
+        self.members_ = plan.members if fitted is None else fitted.members
         self.fitted_: Fitted | None = fitted
 
     def _plan(self) -> Plan:
@@ -327,29 +381,6 @@ class Estimator(BaseEstimator):
             yield report
 
 
-@contextlib.contextmanager
-def on_device(name: Any) -> Iterator[None]:
-    """Compute on the device of a name; None for what JAX finds.
-
-    Raises
-    ------
-    InputError
-        Where it is not there.
-    """
-    if name is None:
-        yield
-        return
-    there = sorted({"cpu", jax.default_backend()})
-    try:
-        device = jax.devices(name)[0] if isinstance(name, str) else None
-    except RuntimeError:
-        device = None
-    if device is None:
-        raise InputError(f"device={name!r} is not there; use {listed(there)}, or None.")
-    with jax.default_device(device):
-        yield
-
-
 def check_probability(name: str, value: Any) -> None:
     """Refuse what is no probability."""
     if not isinstance(value, Real) or not 0 < float(value) < 1:
@@ -396,6 +427,17 @@ def checked_layers(layers: Any) -> tuple[int, ...]:
     raise InputError(
         f"layers={layers!r} must be a tuple of whole numbers of at least 1, such as (10, 5)."
     )
+
+
+def _numbers(
+    chunk: pa.Table, schema: Schema, goal: Targets | None
+) -> Float[np.ndarray, "rows columns"]:
+    """Encode rows of a table in files, targets last."""
+    values = encode(chunk.select(schema.names), schema).values
+    if goal is None:
+        return values
+    targets = encode(chunk.select(goal.schema.names), goal.schema).values
+    return np.concatenate([values, targets], axis=1)
 
 
 def _warn_of_nothing_learned(fitted: Fitted) -> None:

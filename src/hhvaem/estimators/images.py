@@ -16,13 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from hhvaem.checks import check_count
 from hhvaem.containers import shown
+from hhvaem.devices import on_device
 from hhvaem.errors import InputError, TableWarning
 from hhvaem.estimators.base import (
     CHECKED,
     SUPERCHAINS,
     check_known,
     checked_layers,
-    on_device,
     seed_of,
 )
 from hhvaem.image_arrays import ImageArrays, read_images

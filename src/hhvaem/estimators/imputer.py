@@ -29,6 +29,7 @@ from hhvaem.posterior import Posterior
 from hhvaem.preparing import Part
 from hhvaem.schema import LEVELLED
 from hhvaem.shifting import checked_shifts, shifted
+from hhvaem.sources import is_source, source_of
 from hhvaem.table import Encoded, encode, fill, holes, without_columns
 from hhvaem.trust import Evaluation
 
@@ -67,12 +68,22 @@ class Imputer(TransformerMixin, Estimator):
         Parameters
         ----------
         X
-            A pandas or polars DataFrame, a pyarrow Table or a 2-D array, with holes.
+            A pandas or polars DataFrame, a pyarrow Table or a 2-D array, with holes; or the path
+            of a file or of a folder of files, or a pyarrow dataset, which may be larger than
+            memory.
         y
             Not used.
         """
         del y
-        self._fit(new_table(self, X), None)
+        if not is_source(X):
+            self._fit(new_table(self, X), None)
+            return self
+        source = source_of(X)
+        table = source.whole(self._at_once(len(source.types)))
+        if table is None:
+            self._fit_from(source, None)
+        else:
+            self._fit(new_table(self, table), None)
         return self
 
     def transform(

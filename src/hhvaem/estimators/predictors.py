@@ -1,6 +1,6 @@
 """`Regressor` and `Classifier`: predict targets from what is known."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,9 @@ from hhvaem.estimators.base import Estimator, check_known, interval_ends, with_p
 from hhvaem.estimators.tables import new_table
 from hhvaem.estimators.targets import Targets
 from hhvaem.posterior import Posterior
+from hhvaem.sources import is_source, source_of
 from hhvaem.table import holes
+from hhvaem.tasks import values_of
 
 
 class Predictor(Estimator):
@@ -93,19 +95,32 @@ class Predictor(Estimator):
         )
         return (gain, error) if return_error else gain
 
-    def _fit_to(self, table: Any, goal: Targets) -> None:
-        self._fit(table, goal)
-        # Afterwards: where a fit fails, what there was before stays as it was.
-        self.target_names_ = [column.name for column in goal.part.columns]
-        self.n_outputs_, self.flat_ = len(self.target_names_), goal.flat
-
-    def _checked(self, X: Any, y: Any) -> Any:
+    def _learn(
+        self, X: Any, y: Any, take: Callable[[Any, int], Targets], *, classes: bool
+    ) -> Targets:
         if y is None:
             raise ValueError(
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y "
                 "is None."
             )
-        return new_table(self, X)
+        table, source = X, source_of(X) if is_source(X) else None
+        if source is not None:
+            names = targets.named(source, y)
+            whole = source.whole(self._at_once(len(source.types)))
+            if whole is not None:
+                y = values_of(whole, names) if isinstance(y, str) else whole.select(names)
+                table, source = whole.drop_columns(names), None
+        if source is not None:
+            goal = targets.elsewhere(source, y, classes=classes)
+            self._fit_from(source, goal)
+        else:
+            table = new_table(self, table)
+            goal = take(y, table.shape[0])
+            self._fit(table, goal)
+        # Afterwards: where a fit fails, what there was before stays as it was.
+        self.target_names_ = [column.name for column in goal.part.columns]
+        self.n_outputs_, self.flat_ = len(self.target_names_), goal.flat
+        return goal
 
     def _draw(
         self, X: Any, draws: int, posterior: Posterior | None
@@ -173,14 +188,14 @@ class Regressor(RegressorMixin, Predictor):
         Parameters
         ----------
         X
-            A pandas or polars DataFrame, a pyarrow Table or a 2-D array.
+            A pandas or polars DataFrame, a pyarrow Table or a 2-D array; or the path of a file
+            or of a folder of files, or a pyarrow dataset, which may be larger than memory.
         y
             Numbers, one for each row, or a table of several targets. Rows without a known target
-            are learned from as well.
+            are learned from as well. Of a table in files, the name of its target
+            column, or a list of names.
         """
-        table = self._checked(X, y)
-        goal = targets.numbers(y, table.shape[0])
-        self._fit_to(table, goal)
+        self._learn(X, y, targets.numbers, classes=False)
         return self
 
     def predict(
@@ -280,14 +295,14 @@ class Classifier(ClassifierMixin, Predictor):
         Parameters
         ----------
         X
-            A pandas or polars DataFrame, a pyarrow Table or a 2-D array.
+            A pandas or polars DataFrame, a pyarrow Table or a 2-D array; or the path of a file
+            or of a folder of files, or a pyarrow dataset, which may be larger than memory.
         y
             Labels, one for each row, or a table of several targets. Rows without a known label
-            are learned from as well.
+            are learned from as well. Of a table in files, the name of its target
+            column, or a list of names.
         """
-        table = self._checked(X, y)
-        goal = targets.labels(y, table.shape[0])
-        self._fit_to(table, goal)
+        goal = self._learn(X, y, targets.labels, classes=True)
         self.classes_: Any = goal.classes[0] if goal.flat else list(goal.classes)
         return self
 

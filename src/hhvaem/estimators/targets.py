@@ -1,6 +1,6 @@
 """Targets as users give them, to numbers and back."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral, Number
 from typing import Any
 
@@ -11,11 +11,12 @@ import pyarrow as pa
 from jaxtyping import Bool, Shaped
 from sklearn.utils.multiclass import check_classification_targets
 
-from hhvaem.containers import columns_of, shown
+from hhvaem.containers import columns_of, listed, shown
 from hhvaem.errors import InputError
 from hhvaem.estimators.tables import is_frame
 from hhvaem.preparing import Part
-from hhvaem.schema import LEVELLED, Column
+from hhvaem.schema import LEVELLED, Column, Schema
+from hhvaem.sources import Source, survey
 
 
 @dataclass(frozen=True)
@@ -30,11 +31,14 @@ class Targets:
         The labels of each, in order, where they are classes.
     flat
         Whether a single target was given as a list of values and not as a column of a table.
+    schema
+        Of targets that are columns of a table in files, and not here, what they are there.
     """
 
     part: Part
     classes: tuple[Shaped[np.ndarray, " _"], ...]
     flat: bool
+    schema: Schema = field(default_factory=lambda: Schema(()))
 
 
 def numbers(y: Any, rows: int) -> Targets:
@@ -98,6 +102,61 @@ def labels(y: Any, rows: int) -> Targets:
         classes.append(found)
     part = Part(tuple(columns), np.stack(values, axis=1), mask)
     return Targets(part, tuple(classes), flat)
+
+
+def named(source: Source, names: Any) -> list[str]:
+    """Give the names of targets that are columns of a table in files.
+
+    Raises
+    ------
+    InputError
+        Where one is not there, or nothing else is.
+    """
+    single = isinstance(names, str)
+    wanted = [names] if single else list(names) if isinstance(names, list | tuple) else []
+    if not wanted or not all(isinstance(name, str) for name in wanted):
+        raise InputError(
+            f"Of a table in files, y names the columns to predict, as in y='price'; {shown(names)} "
+            "does not."
+        )
+    absent = [name for name in wanted if name not in source.types.names]
+    if absent:
+        raise InputError(f"{source.name} has no column {listed(absent)} to predict.")
+    if not set(source.types.names) - set(wanted):
+        raise InputError(f"{source.name} has no column beside {listed(wanted)} to predict from.")
+    return wanted
+
+
+def elsewhere(source: Source, names: Any, *, classes: bool) -> Targets:
+    """Find out about targets that are columns of a table in files.
+
+    Raises
+    ------
+    InputError
+        Where one is none.
+    """
+    wanted = named(source, names)
+    others = [name for name in source.types.names if name not in wanted]
+    kind = "categorical" if classes else "real"
+    schema = survey(source, dict.fromkeys(wanted, kind), leave=others).schema
+    columns = []
+    for column in schema:
+        if column.kind == "ignored":
+            raise InputError(
+                f"The target {column.name!r} is missing in all rows; give one that is known."
+            )
+        if column.kind == "constant":
+            raise InputError(
+                f"The target {column.name!r} has one value only, {column.levels[0]!r}; there is "
+                "nothing to predict."
+            )
+        levels = len(column.levels)
+        told: Any = ("binary" if levels == 2 else "categorical") if classes else "real"
+        columns.append(Column(column.name, told, levels=tuple(range(levels))))
+    labels = tuple(np.array(column.levels) for column in schema) if classes else ()
+    nothing = np.zeros((0, len(columns)))
+    part = Part(tuple(columns), nothing, nothing.astype(bool))
+    return Targets(part, labels, isinstance(names, str), schema)
 
 
 def known_labels(

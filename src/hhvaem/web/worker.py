@@ -189,7 +189,7 @@ def _reporting(task: str | None, teller: Teller, *, comparing: bool = False) -> 
 
 def _filled(model: Any, table: pa.Table, order: dict[str, Any], teller: Teller) -> int:
     """Fill a table, and draw its holes; give how often."""
-    from hhvaem.cli.streams import rows_of_a_part
+    from hhvaem.parts import rows_of_a_part
 
     cells = table.num_rows * table.num_columns
     draws = max(1, min(order["kept_draws"], order["kept_cells"] // cells))
