@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # A file's tests share compiled programs, so each file goes to one process.
 PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile
 
-.PHONY: demo test test-full lint clean
+.PHONY: demo test test-full test-oldest test-newest faults lint clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "hhvaem needs Python 3.11 or newer: make PYTHON=python3.11")'
@@ -29,5 +29,28 @@ test: lint
 test-full: lint
 	$(PYTEST)
 
+# The full number of faults, of which `make test` tries a few: about half an hour, in one process.
+faults: $(READY)
+	HHVAEM_FAULTS=results/faults.json $(BIN)/pytest tests/faults
+	$(BIN)/python benchmarks/faults.py
+
+# The lowest versions that pyproject.toml allows; pip alone cannot choose them.
+.venv-oldest/.ready: pyproject.toml
+	$(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check uv
+	.venv-oldest/bin/uv pip install --quiet --python .venv-oldest --resolution lowest-direct --editable ".[dev]"
+	touch $@
+
+# The newest ones, as of when the environment was made; `make clean` forgets it.
+.venv-newest/.ready: pyproject.toml
+	$(PYTHON) -m venv .venv-newest
+	.venv-newest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager --editable ".[dev]"
+	touch $@
+
+# The oldest typer stands beside the newest click there, of which it uses what is deprecated.
+test-oldest: QUIETLY := -W "ignore:'click:DeprecationWarning"
+test-oldest test-newest: test-%: .venv-%/.ready
+	.venv-$*/bin/pytest --numprocesses 2 --dist loadfile -m "not slow" $(QUIETLY)
+
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-oldest .venv-newest .mypy_cache .pytest_cache .ruff_cache

@@ -26,13 +26,14 @@ TASKS = {
 }
 
 
-def made_up(rows: int, columns: int) -> np.ndarray:
-    """Make a table of numbers that depend on each other, a fifth of them missing."""
-    rng = np.random.default_rng(0)
+def made_up(rows: int, columns: int, seed: int = 0) -> np.ndarray:
+    """Make a table of numbers that depend on each other, a fifth of them missing.
+
+    Tables of other seeds have other rows of the same kind.
+    """
+    rng, loadings = np.random.default_rng(seed), np.random.default_rng(0).normal(size=(4, columns))
     factors = rng.normal(size=(rows, 4))
-    table = np.tanh(factors @ rng.normal(size=(4, columns))) + 0.3 * rng.normal(
-        size=(rows, columns)
-    )
+    table = np.tanh(factors @ loadings) + 0.3 * rng.normal(size=(rows, columns))
     table[rng.random(table.shape) < 0.2] = np.nan
     return table
 

@@ -1,11 +1,13 @@
-"""How filling goes with rows, columns and workers: rows a second, and the peak of memory.
+"""How training and filling go with rows, columns and workers: seconds, and the peak of memory.
 
     python benchmarks/scale.py [--rows 10000 1000000] [--columns 10 1000] [--preset default]
+    python benchmarks/scale.py --page       # only the block of docs/scale.md, from the results
 
 Makes tables of mixed kinds with holes, fits a model to some rows of each, and fills them by
 `hhvaem impute` in a process of its own: one file, a folder by the same process, and a folder by one
 and by two workers of Ray. Memory is that of a process and of all below it, as often as it is looked
-at; pages that they share count once for each. Writes results/scale.json, one figure at a time.
+at; pages that they share count once for each. With `--trained`, models are fitted to files of as
+many rows by `hhvaem fit`. Writes results/scale.json, one figure at a time.
 """
 
 import argparse
@@ -21,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "results" / "scale.json"
+RESULTS, PAGE = ROOT / "results" / "scale.json", ROOT / "docs" / "scale.md"
+MADE = 100_000  # rows that are made at once
 COLUMNS, FITTED, FILES = 20, 2_000, 4
 WIDE_ROWS = 2_000  # of the tables that have many columns
 ENGINES = {
@@ -33,13 +36,13 @@ ENGINES = {
 LOOKS = 0.1  # seconds between two looks at the memory
 
 
-def made(rows: int, columns: int) -> Any:
+def made(rows: int, columns: int, seed: int = 0) -> Any:
     """Make numbers, counts, levels and dates that depend on each other, a fifth of them missing."""
     import numpy as np
     import pyarrow as pa
     from estimators import made_up
 
-    numbers = made_up(rows, columns)
+    numbers = made_up(rows, columns, seed)
     holes = np.isnan(numbers)
     numbers[holes] = 0.0
     found: dict[str, Any] = {}
@@ -69,6 +72,15 @@ def make(folder: str, rows: str, columns: str, preset: str) -> None:
         write_table(table.slice(i * each, each), place / "in" / f"{i}.parquet")
     imputer = Imputer(preset=preset, random_state=0).fit(table.slice(0, FITTED))
     imputer.save(place / "model.hhvaem")
+
+
+def table(place: str, rows: str, columns: str) -> None:
+    """Write a table, some rows at a time."""
+    from hhvaem.streaming import write_chunks
+
+    with write_chunks(place) as chunks:
+        for first in range(0, int(rows), MADE):
+            chunks.write(made(min(MADE, int(rows) - first), int(columns), seed=first))
 
 
 def command(*words: str) -> None:
@@ -145,6 +157,25 @@ def filling(rows: int, columns: int, preset: str, engines: Sequence[str]) -> dic
     return found
 
 
+def training(rows: int, preset: str) -> dict[str, Any]:
+    """Fit a model to a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / "table.parquet"
+        watched("table", place, rows, COLUMNS)
+        words = ("fit", place, "--out", Path(folder) / "model.hhvaem", "--preset", preset, "--json")
+        said, peak = watched("command", *words)
+        facts = json.loads(said)
+        found = {
+            "seconds": facts["seconds"],
+            "steps": facts["steps"],
+            "members": facts["members"],
+            "peak_bytes": peak,
+            "file_bytes": place.stat().st_size,
+        }
+    print(f"trained on {rows:,} rows: {found}", flush=True)
+    return found
+
+
 def measured(name: str, measure: Callable[[], Any], **what: Any) -> None:
     """Add a figure to the results, in the place of an older one of the same."""
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
@@ -159,7 +190,20 @@ def main() -> None:
     parser.add_argument("--columns", type=int, nargs="*", default=[10, 100, 1_000])
     parser.add_argument("--preset", default="default")
     parser.add_argument("--engines", nargs="*", choices=list(ENGINES), default=list(ENGINES))
+    parser.add_argument("--trained", type=int, nargs="*", default=[])
+    parser.add_argument("--page", action="store_true")
     asked = parser.parse_args()
+    if asked.page:
+        write_page()
+        return
+    for rows in asked.trained:
+        measured(
+            "training",
+            partial(training, rows, asked.preset),
+            rows=rows,
+            columns=COLUMNS,
+            preset=asked.preset,
+        )
     for rows in asked.rows:
         measured(
             "filling, by rows",
@@ -176,10 +220,70 @@ def main() -> None:
             columns=columns,
             preset="fast",
         )
+    write_page()
+
+
+def write_page() -> None:
+    """Write what was found into docs/scale.md."""
+    from documents import write_block
+
+    write_block(PAGE, "figures", block(json.loads(RESULTS.read_text())))
+
+
+def block(results: dict[str, Any]) -> str:
+    """Tell the figures, how they grow, and what a thousand million rows would cost."""
+    lines = ["| training from a file | rows | seconds | peak memory |", "|---|---|---|---|"]
+    for each in results.get("training", []):
+        found = each["found"]
+        what = f"{each['columns']} columns, {each['preset']}, {found['members']} members"
+        lines.append(
+            f"| {what} | {each['rows']:,} | {found['seconds']:,.0f} | {_mebibytes(found)} |"
+        )
+    lines += [
+        "",
+        "| filling | rows | columns | rows a second | peak memory |",
+        "|---|---|---|---|---|",
+    ]
+    for name in ("filling, by rows", "filling, by columns"):
+        for each in results.get(name, []):
+            for engine, found in each["found"].items():
+                lines.append(
+                    f"| {engine}, {each['preset']} | {each['rows']:,} | {each['columns']:,} | "
+                    f"{found['rows_per_second']:,.0f} | {_mebibytes(found)} |"
+                )
+    return "\n".join([*lines, "", *_laws(results)])
+
+
+def _laws(results: dict[str, Any]) -> list[str]:
+    """Fit the growth of the time of filling, and say what follows from it on paper."""
+    import numpy as np
+
+    said = []
+    for name, by in (("filling, by rows", "rows"), ("filling, by columns", "columns")):
+        each = [part for part in results.get(name, []) if "one file" in part["found"]]
+        if len(each) > 1:
+            sizes = np.log([part[by] for part in each])
+            seconds = np.log([part["found"]["one file"]["seconds"] for part in each])
+            power = np.polyfit(sizes, seconds, 1)[0]
+            said.append(f"The time of filling grows as {by} to the power of {power:.2f}.")
+    largest = max(results.get("filling, by rows", []), key=lambda part: part["rows"], default=None)
+    if largest is not None and "one file" in largest["found"]:
+        rate, cores = largest["found"]["one file"]["rows_per_second"], largest["cores"]
+        hours = 1e9 / rate * cores / 3600
+        said.append(
+            f"On paper, at the rate of {largest['rows']:,} rows, 1,000 million rows of "
+            f"{largest['columns']} columns take {hours:,.0f} hours of a core, or "
+            f"{hours / 1000:,.0f} hours of a thousand."
+        )
+    return said
+
+
+def _mebibytes(found: dict[str, Any]) -> str:
+    return f"{found['peak_bytes'] / 2**20:,.0f} MiB"
 
 
 if __name__ == "__main__":
-    TASKS: dict[str, Callable[..., None]] = {"make": make, "command": command}
+    TASKS: dict[str, Callable[..., None]] = {"make": make, "table": table, "command": command}
     if sys.argv[1:] and sys.argv[1] in TASKS:
         TASKS[sys.argv[1]](*sys.argv[2:])
     else:

@@ -14,10 +14,12 @@ import polars as pl
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from hhvaem.schema import LEVELLED, Schema
+from hhvaem.schema import LEVELLED, Column, Schema
+from hhvaem.table import fill, holes
 
 LEVELS = ["low", "mid", "top", "ÿ", ""]
 ZONE = "Europe/Paris"
+EPOCH = dt.datetime(1970, 1, 1)
 
 _text = st.sampled_from(LEVELS)
 _real = st.floats(allow_nan=False, allow_infinity=False)
@@ -56,6 +58,13 @@ def _stamps(unit: str, zone: str | None = None):
 
 def _arrow(kind: Any):
     return lambda values: pa.array(values, kind)
+
+
+def _ranked(values: list[Any]) -> pa.Array:
+    """Put levels in the order in which they come; not by pyarrow, which learned it late."""
+    levels = list(dict.fromkeys(value for value in values if value is not None))
+    index = pa.array([None if v is None else levels.index(v) for v in values], pa.int32())
+    return pa.DictionaryArray.from_arrays(index, pa.array(levels, pa.large_string()), ordered=True)
 
 
 def _polars(dtype: Any):
@@ -127,7 +136,7 @@ ARROW = {
     "large_string": (_text, _arrow(pa.large_string())),
     "string_view": (_text, _arrow(pa.string_view())),
     "dictionary": (_text, _arrow(pa.dictionary(pa.int8(), pa.string()))),
-    "ordered": (_text, _arrow(pa.dictionary(pa.int32(), pa.large_string(), ordered=True))),
+    "ordered": (_text, _ranked),
     "int dictionary": (_small, _arrow(pa.dictionary(pa.uint8(), pa.int16()))),
     "timestamp s": (_second, _arrow(pa.timestamp("s"))),
     "timestamp ns": (_time, _arrow(pa.timestamp("ns"))),
@@ -246,6 +255,62 @@ def exact(value: Any) -> tuple[type, str]:
 
 def snapshot(table: Any) -> list[list[tuple[type, str]]]:
     return [[exact(value) for value in cells(table, i)] for i in range(len(names(table)))]
+
+
+def form(table: Any) -> Any:
+    """Everything of a container but its cells."""
+    if isinstance(table, pd.DataFrame):
+        shape = (table.index.tolist(), table.index.dtype, table.columns.tolist())
+        return (*shape, table.dtypes.tolist(), table.attrs)
+    if isinstance(table, pl.DataFrame):
+        return table.schema
+    if isinstance(table, pa.Table):
+        return table.schema, table.schema.metadata
+    return table.dtype, table.shape
+
+
+def number(value: Any) -> float:
+    """A cell as a number; dates in microseconds."""
+    if isinstance(value, pd.Timestamp):
+        return float(value.to_datetime64().astype("M8[us]").astype(np.int64))
+    if isinstance(value, dt.date):
+        moment = dt.datetime.fromisoformat(value.isoformat())
+        return (moment.replace(tzinfo=None) - (moment.utcoffset() or EPOCH - EPOCH) - EPOCH) / (
+            dt.timedelta(microseconds=1)
+        )
+    return float(value)
+
+
+def is_legal(column: Column, value: Any) -> bool:
+    if column.kind in LEVELLED or (column.kind == "constant" and not column.step):
+        if column.kind == "constant" and column.storage in ("datetime", "date"):
+            return number(value) == column.levels[0]
+        return value in column.levels
+    cell = number(value)
+    lower, upper, step = column.support
+    on_step = step is None or (np.rint(cell / step) * step == cell)
+    return math.isfinite(cell) and lower <= cell <= upper and bool(on_step)
+
+
+def assert_filled(table: Any, schema: Schema, values: np.ndarray) -> Any:
+    """Fill a table with any values, and see that promises 1 and 2 are kept."""
+    before, before_form = snapshot(table), form(table)
+    full = fill(table, schema, values)
+    assert type(full) is type(table)
+    assert form(full) == before_form
+    assert snapshot(table) == before
+    assert form(table) == before_form
+    where = holes(table, schema)
+    for i, column in enumerate(schema):
+        for row, (was, now) in enumerate(zip(cells(table, i), cells(full, i), strict=True)):
+            hole = is_hole(was) and column.kind != "ignored"
+            assert where[row, i] == hole
+            if hole:
+                assert not is_hole(now)
+                assert is_legal(column, now), (column, now)
+            else:
+                assert exact(now) == exact(was)
+    return full
 
 
 def part(table: Any, start: int, stop: int) -> Any:

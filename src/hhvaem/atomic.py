@@ -40,11 +40,12 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     1 2 3
     """
     check_file(path)
-    if path.exists() and not os.access(path, os.W_OK):
-        raise InputError(f"{path} cannot be written: its permissions forbid it.")
     sweep(path.parent)
     with contextlib.ExitStack() as cleaning:
+        # First, as on a disk that is read-only it is not for its permissions.
         beside = _new_file(path.parent, cleaning)
+        if path.exists() and not os.access(path, os.W_OK):
+            raise InputError(f"{path} cannot be written: its permissions forbid it.")
         with beside.open("wb") as file:
             if path.exists():
                 beside.chmod(stat.S_IMODE(path.stat().st_mode))

@@ -61,10 +61,12 @@ def read_table(path: str | os.PathLike[str], missing: Sequence[str] = ()) -> pa.
     with told(path, "read"):
         suffix = suffix_to_read(path)
         check_missing(path, suffix, missing)
+        before = version(path)
         if suffix in TEXT_SUFFIXES:
             table = read_text(path, tabs=suffix == ".tsv", missing=missing)
         else:
             table = without_views(_read_binary(path, suffix))
+        check_version(path, before)
     check_names(path, table.column_names)
     return table
 
@@ -167,6 +169,8 @@ def told(path: Path, done: str) -> Iterator[None]:
         raise InputError(f"{str(path)!r} cannot be {done}: no file name has a null character.")
     try:
         yield
+    except MemoryError:  # Arrow's too, which is not the fault of the file
+        raise
     except (pa.ArrowException, OSError) as error:
         reason = getattr(error, "strerror", None) or first_line(error).rstrip(".")
         raise InputError(f"{path} cannot be {done}: {reason}.") from error
@@ -177,6 +181,8 @@ def told_of_kind(path: Path, suffix: str) -> Iterator[None]:
     """Say in one sentence that a file is not what its suffix says."""
     try:
         yield
+    except MemoryError:
+        raise
     except pa.ArrowException as error:
         kind = "Parquet" if suffix == ".parquet" else "Feather"
         raise InputError(f"{path} is not a {kind} file: {first_line(error)}") from error
@@ -216,6 +222,24 @@ def suffix_and_place(path: Path) -> tuple[str, Path]:
     if not place.parent.is_dir():
         raise InputError(f"The folder {place.parent} does not exist; make it first.")
     return suffix, place
+
+
+def version(path: Path) -> tuple[int, ...]:
+    """Give what differs where a file is written to, or another has taken its place."""
+    found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def check_version(path: Path, before: tuple[int, ...]) -> None:
+    """Refuse what was read of a file that has changed since: Arrow may give rows of both, or fewer.
+
+    Raises
+    ------
+    InputError
+        Saying so.
+    """
+    if version(path) != before:
+        raise InputError(f"{path} has changed while it was read; read it again.")
 
 
 def check_names(path: Path, names: Sequence[str]) -> None:

@@ -182,7 +182,7 @@ def _filled_dictionary(column: Column, array: Any, reading: Reading, new: np.nda
     codes = array.indices.cast(pa.int64()).fill_null(0).to_numpy().copy()
     codes[reading.missing] = [place[level] for level in levels]
     kind = array.type
-    roomy = len(entries) - 1 <= np.iinfo(kind.index_type.to_pandas_dtype()).max
+    roomy = len(entries) - 1 <= np.iinfo(_numpy_dtype(kind.index_type)).max
     indices = pa.array(codes, kind.index_type if roomy else pa.int64())
     value_type = kind.value_type if reading.categories != () else None
     dictionary = pa.array(entries, value_type)
@@ -192,7 +192,10 @@ def _filled_dictionary(column: Column, array: Any, reading: Reading, new: np.nda
 def _numpy_dtype(kind: Any) -> np.dtype[Any]:
     if pa.types.is_timestamp(kind):
         return np.dtype(f"M8[{kind.unit}]")
-    return np.dtype("M8[D]") if pa.types.is_date(kind) else np.dtype(kind.to_pandas_dtype())
+    if pa.types.is_date(kind):
+        return np.dtype("M8[D]")
+    # Not to_pandas_dtype, for which older versions of pyarrow want pandas.
+    return pa.nulls(0, kind).to_numpy(zero_copy_only=False).dtype
 
 
 def _numbers(column: Column, values: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:

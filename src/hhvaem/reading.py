@@ -144,7 +144,7 @@ def as_arrow(data: Any) -> Any:
     if nwd.is_polars_series(data):
         if type(data.dtype).__name__ == "Object":  # to_arrow would hand out pointers
             raise pa.ArrowInvalid("it holds Python objects")
-        return data.to_arrow()
+        return data.alias("").to_arrow()  # which panics at a null character in a name
     dtype = getattr(data, "dtype", None)
     if isinstance(dtype, np.dtype) and not dtype.isnative:  # which pyarrow cannot read
         data = np.asarray(data).astype(dtype.newbyteorder("="))

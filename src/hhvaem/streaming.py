@@ -43,10 +43,12 @@ from hhvaem.files import (
     check_format,
     check_missing,
     check_names,
+    check_version,
     suffix_and_place,
     suffix_to_read,
     told,
     told_of_kind,
+    version,
     whole_table,
 )
 from hhvaem.reading import without_views
@@ -127,12 +129,15 @@ def read_chunks(
     with told(path, "read"):
         suffix = suffix_to_read(path)
         check_missing(path, suffix, missing)
+        before = version(path)
         if suffix in TEXT_SUFFIXES:
             text = _text(path, types or {}, missing, typed, tabs=suffix == ".tsv")
             tables = _text_tables(path, text)
         else:
             tables = _binary_tables(path, suffix, min(rows, _BATCH))
-        yield from _regrouped(tables, rows)
+        for table in _regrouped(tables, rows):
+            check_version(path, before)
+            yield table
 
 
 @dataclass(frozen=True)

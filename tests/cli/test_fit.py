@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from commands import HEARD, full_disk, hhvaem, interrupted, refused
 from saved_models import table
@@ -223,6 +225,39 @@ def test_refused_before_the_work(
     assert len(done.stderr.strip().splitlines()) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
     assert (tmp_path / "a.csv").read_bytes() == (folder / "a.csv").read_bytes()
+
+
+def test_a_folder_that_is_more_than_is_held_at_once(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    common = rng.normal(size=2_400)
+    given = pa.table(
+        {
+            "x": common + 0.3 * rng.normal(size=2_400),
+            "pain": np.where(common > 0, "much", "little"),
+            "stay": rng.poisson(np.exp(common)),
+        }
+    )
+    (tmp_path / "in").mkdir()
+    for i in range(2):
+        write_table(given.slice(i * 1_200, 1_200), tmp_path / "in" / f"{i}.csv")
+    done = hhvaem(
+        "fit", tmp_path / "in", "--out", tmp_path / "m", *FAST, "--rows-at-once", "1000",
+        "--kind", "pain=ordinal:little,much", "--target", "stay", "--json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert (facts["estimator"], facts["rows"], facts["columns"]) == ("Classifier", 2_400, 2)
+    kinds = {"pain": "ordinal"}
+    own = Classifier(preset="fast", max_steps=60, random_state=0, rows_at_once=1_000, kinds=kinds)
+    ordered = pa.DictionaryArray.from_arrays(
+        pc.index_in(given["pain"].combine_chunks(), pa.array(["little", "much"])),
+        pa.array(["little", "much"]),
+        ordered=True,
+    )
+    own.fit(given.set_column(1, "pain", ordered).drop_columns(["stay"]), given["stay"].to_numpy())
+    assert facts["loss"] == own.fitted_.record["loss"]
+    named = refused("fit", tmp_path / "in", "--out", tmp_path / "m", "--kind", "pain=ordinal:much")
+    assert "Column 'pain' holds 'little' in row" in named
 
 
 def test_a_link_to_the_table_is_the_table(folder: Path, tmp_path: Path) -> None:

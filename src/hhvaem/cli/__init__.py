@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 if TYPE_CHECKING:
     import typer
 
-STOPPED = 130  # the status of a command that the keyboard has interrupted
+# What asks a command to end: the keyboard, and whoever shuts a machine or a job down.
+STOPPING = (signal.SIGINT, signal.SIGTERM)
+# The statuses of a command that was stopped, as shells have them.
+STOPPED = tuple(128 + number for number in STOPPING)
+_NO_MEMORY = b"Error: There is not enough memory for this; use fewer rows, columns or draws.\n"
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -30,41 +34,43 @@ def main() -> None:
         try:
             _told(app)
         except SystemExit as end:
-            if end.code != STOPPED:
+            if end.code not in STOPPED:
                 raise
-            _leave()
+            _leave(int(end.code))
 
 
 @contextlib.contextmanager
 def handling(handler: Callable[..., Any]) -> Iterator[None]:
-    """Let the keyboard interrupt in another way, if it may at all: not in the background."""
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, handler)
+    """Let commands be stopped in another way, if they may at all: not in the background."""
+    before = {number: signal.getsignal(number) for number in STOPPING}
+    for number, old in before.items():
+        if old is not signal.SIG_IGN:
+            signal.signal(number, handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, old in before.items():
+            signal.signal(number, old)
 
 
 def leaving_at_once() -> contextlib.AbstractContextManager[None]:
-    """End where the keyboard interrupts: libraries swallow it while they are imported."""
+    """End where a command is stopped: libraries swallow that while they are imported."""
     return handling(_stopped)
 
 
-def _stopped(*_: object) -> NoReturn:
+def _stopped(number: int, _: object) -> NoReturn:
     with contextlib.suppress(OSError):
         os.write(2, b"Stopped: nothing more is done.\n")
-    _leave()
+    _leave(128 + number)
 
 
-def _leave() -> NoReturn:
+def _leave(status: int) -> NoReturn:
     """End without taking Python apart, which crashes beneath threads in which XLA compiles."""
     for stream in (sys.stdout, sys.stderr):
         # It is None where it was closed, and may be at work on what is interrupted.
         with contextlib.suppress(OSError, RuntimeError, AttributeError):
             stream.flush()
-    os._exit(STOPPED)
+    os._exit(status)
 
 
 def application() -> "typer.Typer":
@@ -143,8 +149,12 @@ def _told(app: "typer.Typer") -> None:
             _run(app)
         except InputError as error:
             fail(in_options(str(error)))
-        except OSError as error:
-            if error.errno not in _OUTPUT_ERRORS:
+        except Exception as error:
+            if _lacks_memory(error):
+                # Not by `fail`: there may be no memory left for that, either.
+                os.write(2, _NO_MEMORY)
+                sys.exit(1)
+            if not isinstance(error, OSError) or error.errno not in _OUTPUT_ERRORS:
                 raise
             # What was printed and not yet written would fail again at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -154,6 +164,16 @@ def _told(app: "typer.Typer") -> None:
                 console.print(
                     f"[yellow]Note:[/] {escape(printable(str(warning.message)))}", soft_wrap=True
                 )
+
+
+def _lacks_memory(error: Exception) -> bool:
+    """Say whether there was no memory left; XLA and Python's threads have no class for that."""
+    told = ("RESOURCE_EXHAUSTED", "can't start new thread")
+    return (
+        isinstance(error, MemoryError)
+        or getattr(error, "errno", None) == errno.ENOMEM
+        or any(words in str(error) for words in told)
+    )
 
 
 def _run(app: "typer.Typer") -> None:

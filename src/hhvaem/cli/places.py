@@ -12,14 +12,14 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
 from hhvaem.atomic import check_file
-from hhvaem.cli import STOPPED, handling
+from hhvaem.cli import STOPPING, handling
 from hhvaem.errors import InputError
 
 Out = Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the figures.")]
@@ -150,10 +150,11 @@ def _check_replaceable(place: Path, named: Path, option: str) -> None:
     """
     check_file(place)
     try:
-        if place.exists() and not os.access(place, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        # First, as on a disk that is read-only it is not for the file's permissions.
         with TemporaryFile(dir=place.parent):
             pass
+        if place.exists() and not os.access(place, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise InputError(
             f"{named} cannot be written: {error.strerror}; name another with {option}."
@@ -182,14 +183,25 @@ def check_apart(out: Path, read: Mapping[str, Path]) -> None:
 
 @contextlib.contextmanager
 def interruptible(left: Callable[[], str]) -> Iterator[None]:
-    """End with status 130 where the keyboard interrupts, and say what is left of the work."""
+    """End with status 130 or 143 where a command is stopped, and say what is left of the work."""
     try:
-        with handling(signal.default_int_handler), _never_swallowed():
+        with handling(_interrupt), _never_swallowed():
             yield
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         console = Console(stderr=True)
         console.print(f"[bold]Stopped:[/] {escape(left())}", soft_wrap=True, highlight=False)
-        raise typer.Exit(STOPPED) from None
+        raise typer.Exit(128 + _number(stop)) from None
+
+
+def _interrupt(number: int, _: object) -> NoReturn:
+    """Interrupt as the keyboard does, whoever it was."""
+    raise KeyboardInterrupt(number)
+
+
+def _number(stop: BaseException | None) -> int:
+    """Give the signal that has interrupted; the keyboard's where none is told."""
+    told = stop.args[0] if stop and stop.args else None
+    return told if told in STOPPING else signal.SIGINT
 
 
 @contextlib.contextmanager
@@ -198,10 +210,13 @@ def _never_swallowed() -> Iterator[None]:
     before = sys.unraisablehook
 
     def again(ignored: Any) -> None:
+        if issubclass(ignored.exc_type, MemoryError):
+            return  # the work itself will tell, if it lacks any
         if not issubclass(ignored.exc_type, KeyboardInterrupt):
             before(ignored)
             return
-        timer = threading.Timer(0.05, _thread.interrupt_main)
+        number = _number(ignored.exc_value)
+        timer = threading.Timer(0.05, _thread.interrupt_main, (number,))
         timer.daemon = True
         timer.start()
 

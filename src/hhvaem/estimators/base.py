@@ -447,7 +447,7 @@ def _warn_of_nothing_learned(fitted: Fitted) -> None:
             "columns have nothing to do with each other, rows are too few to tell, or training was "
             "too short.",
             TableWarning,
-            stacklevel=3,
+            stacklevel=5,
         )
 
 
