@@ -26,7 +26,7 @@ KEPT, VALUES = 3, MANY_LEVELS + 1
 
 
 # Cells that training holds at once, but not fewer rows than these.
-HELD_CELLS, FEWEST_HELD = 2_500_000, 1_000
+HELD_CELLS, FEWEST_HELD = 1_000_000, 1_000
 
 
 class Seen(NamedTuple):

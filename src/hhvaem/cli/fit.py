@@ -94,7 +94,7 @@ def fit(
         typer.Option(
             min=FEWEST_HELD,
             metavar="N",
-            help="Rows that training holds at once; else as many as have 2.5 million cells. Of a "
+            help="Rows that training holds at once; else as many as have a million cells. Of a "
             "table with more rows, blocks are drawn at random.",
         ),
     ] = None,

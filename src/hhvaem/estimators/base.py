@@ -90,7 +90,7 @@ PARAMETERS = """Parameters
         `cpu` or `gpu`, or `all` to divide rows among all devices there are; None for what JAX
         finds.
     rows_at_once
-        Rows that training holds at once, 1,000 or more; None for as many as have 2.5 million
+        Rows that training holds at once, 1,000 or more; None for as many as have a million
         cells. A table of more rows is trained on in blocks, drawn at random.
 
     Layers, inference, marginals, members, steps, batch size and draws are those of the preset where
