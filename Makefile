@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # A file's tests share compiled programs, so each file goes to one process.
 PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile
 
-.PHONY: demo test test-full test-oldest test-newest faults lint clean
+.PHONY: demo test test-full browser test-oldest test-newest faults lint clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "hhvaem needs Python 3.11 or newer: make PYTHON=python3.11")'
@@ -26,8 +26,14 @@ lint: $(READY)
 test: lint
 	$(PYTEST) -m "not slow"
 
-test-full: lint
+test-full: lint browser
 	$(PYTEST)
+
+# Chromium for the tests of the page, where it can be had as a package of Debian's; they skip without it.
+browser:
+	@command -v chromedriver >/dev/null || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] \
+		&& apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y install chromium chromium-driver >/dev/null; } \
+		|| echo "There is no Chromium with its driver here, and it cannot be installed: tests of the page will skip."
 
 # The full number of faults, of which `make test` tries a few: about half an hour, in one process.
 faults: $(READY)
