@@ -3,8 +3,6 @@
 import contextlib
 import hashlib
 import json
-import os
-import signal
 import socket
 import subprocess
 import sys
@@ -18,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from commands import hhvaem, refused
+from ray_workers import kill_workers
 from saved_models import FILES, table
 
 from hhvaem import InputError, distributed, load, write_table
@@ -152,9 +151,7 @@ def test_nothing_is_lost_or_repeated_where_workers_are_killed(place: Path) -> No
             time.sleep(0.01)
             with contextlib.suppress(FileNotFoundError):
                 written.update({p.name: p.stat().st_mtime_ns for p in _parts(place / "out")})
-        for worker in _workers():
-            os.kill(worker, signal.SIGKILL)
-            killed.append(worker)
+        killed.extend(kill_workers())
 
     killer = threading.Thread(target=kill)
     killer.start()
@@ -170,24 +167,6 @@ def test_nothing_is_lost_or_repeated_where_workers_are_killed(place: Path) -> No
 
 def _parts(folder: Path) -> list[Path]:
     return list(folder.glob("*.parquet"))
-
-
-def _workers() -> list[int]:
-    """Give the processes that fill blocks, those below this one."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            named = (folder / "cmdline").read_bytes()
-            if b"_Blocks" in named and os.getpid() in _above(int(folder.name)):
-                found.append(int(folder.name))
-    return found
-
-
-def _above(process: int) -> Iterator[int]:
-    while process > 1:
-        status = Path(f"/proc/{process}/status").read_text()
-        process = int(status.split("PPid:")[1].split()[0])
-        yield process
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "nowhere", "127.0.0.1:99999", "silent", "web"])

@@ -109,8 +109,8 @@ from hhvaem import Classifier, Imputer, InputError, Regressor
             {"snapshots": "here", "random_state": None},
             "With snapshots a fit needs a random_state, to be the same again.",
         ),
-        ({"device": "abacus"}, "device='abacus' is not there; use 'cpu', or None."),
-        ({"device": 3}, "device=3 is not there; use 'cpu', or None."),
+        ({"device": "abacus"}, "device='abacus' is not there; use 'cpu', 'all', or None."),
+        ({"device": 3}, "device=3 is not there; use 'cpu', 'all', or None."),
     ],
     ids=lambda value: repr(value) if isinstance(value, dict) else "",
 )

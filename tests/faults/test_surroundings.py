@@ -163,10 +163,10 @@ def test_memory_that_a_command_lacks_is_told(victims: Victims, place: Path, wher
     first = f"""
 from hhvaem.cli import fit
 from hhvaem.files import told
-def read_table(path, *_):
+def source_of(path, *_):
     with told(path, "read"):
         {LACKING[where]}
-fit.read_table = read_table
+fit.source_of = source_of
 """
     ended = victims.run(place, [*FIT, "m"], first=first)
     assert ended.status == 1, ended
