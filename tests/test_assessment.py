@@ -333,6 +333,14 @@ def test_tables_with_nothing_to_hide() -> None:
         Imputer(**FAST).evaluate(some_table()[:9])
 
 
+def test_numbers_without_a_finite_spread() -> None:
+    table = some_table()
+    name = next(name for name in table if table[name].dtype.kind == "f")
+    table[name] *= 1e200
+    with pytest.raises(InputError, match=f"Column '{name}' has numbers so far apart"):
+        Imputer(**FAST).evaluate(table)
+
+
 def test_settings_are_those_of_the_estimator() -> None:
     with pytest.raises(InputError, match="preset"):
         Imputer(preset="best").evaluate(some_table())

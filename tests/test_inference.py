@@ -291,6 +291,20 @@ def test_text_that_reads_as_something_else(texts: list[str], what: str) -> None:
     assert f"its texts read as {what}: convert it to {what}, or" in refusal(texts)
 
 
+def test_texts_that_keep_numbers_from_being_numbers_are_named() -> None:
+    numbers = [f"{i}.5" for i in range(30)]
+    assert (
+        "its texts read as numbers but for 'k.A.': if these mark missing values, make them missing "
+        "(on the command line: --missing) and convert it to numbers; else drop it, pass it through"
+    ) in refusal([*numbers, "k.A.", "?"])
+    assert "read as" not in refusal([*numbers, "red", "green", "blue", "grey"])
+
+
+def test_decimal_commas_are_named() -> None:
+    texts = [f"{i},5" for i in range(30)]
+    assert "convert it to numbers, with a point for each decimal comma, or" in refusal(texts)
+
+
 @pytest.mark.parametrize(
     ("texts", "note"),
     [

@@ -255,7 +255,7 @@ def test_training_goes_on_where_no_snapshot_can_be_written(tmp_path: Path) -> No
         if told.step == 500:
             folder.unlink()
 
-    with pytest.warns(RuntimeWarning, match="no new snapshot: .*snapshots cannot be .*File exists"):
+    with pytest.warns(UserWarning, match="no new snapshot: .*snapshots cannot be .*File exists"):
         models = fit(
             start(), clinic_data(), snapshots=folder, snapshot_seconds=0.0, progress=vanish
         )

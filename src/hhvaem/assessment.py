@@ -204,7 +204,15 @@ class _Truth(NamedTuple):
 
 def _scale(columns: tuple[Column, ...], shown: TableValues) -> Float[np.ndarray, " columns"]:
     levelled = np.array([column.kind in LEVELLED for column in columns])
-    return np.where(levelled, 1.0, np.nanstd(shown, axis=0))
+    with np.errstate(over="ignore"):
+        scale = np.where(levelled, 1.0, np.nanstd(shown, axis=0))
+    for column, spread in zip(columns, scale, strict=True):
+        if np.isinf(spread):
+            raise InputError(
+                f"Column {column.name!r} has numbers so far apart that their spread is beyond all "
+                "floats; give it in larger units."
+            )
+    return scale
 
 
 def _ours(

@@ -94,6 +94,11 @@ def _array(images: Any) -> np.ndarray:
                     f"Image {i} is {_times(size)} and the first is {_times(sizes[0])}; crop or "
                     "scale them to one size."
                 )
+    if isinstance(images, np.ma.MaskedArray):
+        raise InputError(
+            "The images are a masked array; give images.data and as the mask, which is True where "
+            "a pixel is observed, ~numpy.ma.getmaskarray(images)."
+        )
     array = np.asarray(images)
     if array.dtype.kind not in "fiub":
         raise InputError(

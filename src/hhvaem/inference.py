@@ -7,13 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hhvaem.containers import columns_of, listed
+from hhvaem.containers import columns_of, listed, shown
 from hhvaem.errors import InputError
 from hhvaem.reading import FAMILY, Reading, read
 from hhvaem.schema import KINDS, LEVELLED, Column, Kind, Level, Schema, Storage
 
 FEW_LEVELS = 20
 MANY_LEVELS = 256
+# Texts that are no numbers among ones that are: marks, perhaps, which a message names.
+FEW_ODD = 3
 SHORTEST_ROW_NUMBER = 20
 FEWEST_SENTINELS = 3
 EXACT = 2.0**53  # whole numbers below are exact in float64
@@ -28,6 +30,7 @@ _NUMBER = re.compile(
     r"[-+]?(?!0\d)(?:\d+[.,]?\d*|[.,]\d+|\d{1,3}([.,' \u00a0\u202f])\d{3}(?:\1\d{3})*(?:[.,]\d+)?)"
     r"(?:[eE][-+]?\d+)?\s*%?"
 )
+_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
 # As they are written by hand, with or without a time of day.
 _DATE = re.compile(r"(\d{1,2})[/.-](\d{1,2})[/.-](\d{4})(?:,? \d{1,2}:\d{2}(?::\d{2})?)?")
 # In microseconds, from a day down.
@@ -266,8 +269,7 @@ def _refuse_identifier(observed: _Observed) -> None:
     looks_like_id = levels > FEW_LEVELS and levels > rows / 2
     if not looks_like_id and levels <= MANY_LEVELS:
         return
-    family = _reads_as(observed)
-    readable = f"its texts read as {family}: convert it to {family}, or " if family else ""
+    readable = _conversion(observed)
     looks = ", so it looks like an identifier or free text" if looks_like_id else ""
     name = observed.name
     raise InputError(
@@ -277,12 +279,33 @@ def _refuse_identifier(observed: _Observed) -> None:
     )
 
 
-def _reads_as(observed: _Observed) -> str:
-    """Say what a column's texts could be converted to, markers of missing values apart."""
+def _conversion(observed: _Observed) -> str:
+    """Say how texts that are numbers or dates, most of them, would become such."""
+    family, odd = _reads_as(observed, most_odd=FEW_ODD)
+    if not family:
+        return ""
+    commas = any(map(_DECIMAL_COMMA.fullmatch, observed.reading.texts))
+    points = ", with a point for each decimal comma" if family == "numbers" and commas else ""
+    converted = f"convert it to {family}{points}"
+    if not odd:
+        return f"its texts read as {family}: {converted}, or "
+    return (
+        f"its texts read as {family} but for {', '.join(map(shown, odd))}: if these mark missing "
+        f"values, make them missing (on the command line: --missing) and {converted}; else "
+    )
+
+
+def _reads_as(observed: _Observed, most_odd: int = 0) -> tuple[str, list[str]]:
+    """Say what a column's texts could be converted to, and which of them could not.
+
+    Markers of missing values are apart.
+    """
     texts = [text for text in observed.reading.texts if not _is_marker(text)]
-    if texts and all(map(_is_number, texts)):
-        return "numbers"
-    return "dates" if texts and all(map(_is_date, texts)) else ""
+    for family, is_one in (("numbers", _is_number), ("dates", _is_date)):
+        odd = [text for text in texts if not is_one(text)]
+        if len(odd) <= most_odd and len(odd) < len(texts):
+            return family, odd
+    return "", []
 
 
 def _is_marker(text: str) -> bool:
@@ -316,7 +339,7 @@ def _level_note(observed: _Observed) -> str:
     markers = sorted(text for text in observed.reading.texts if _is_marker(text))
     if markers:
         notes.append(_marker_note(", ".join(map(repr, markers))))
-    family = _reads_as(observed)
+    family, _ = _reads_as(observed)
     if family:
         notes.append(f"its texts read as {family}; if they are, convert it to {family}")
     if observed.reading.storage == "text" and observed.counts.max() == 1:

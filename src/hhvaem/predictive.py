@@ -105,7 +105,8 @@ class Predictive:
             at = location[model, row, component][None]
             scale = np.exp(self.scales.log_scale[model, column])[None]
             parts[model, row, component] = _mean(self._warp(column), at, scale)[0]
-        return parts.mean((0, 2))
+        # Share by share: the sum of the largest numbers is beyond all floats.
+        return (parts / (parts.shape[0] * parts.shape[2])).sum((0, 2))
 
     def shares(
         self, column: int, rows: Int[np.ndarray, " rows"]

@@ -561,7 +561,7 @@ def _save(kept: Snapshots, reached: _Reached) -> None:
         kept.save((reached.states, reached.best), dict(_whole(reached.told)._asdict()))
     except InputError as error:
         # Training is worth more than its snapshots.
-        warnings.warn(f"There is no new snapshot: {error}", RuntimeWarning, stacklevel=3)
+        warnings.warn(f"There is no new snapshot: {error}", UserWarning, stacklevel=3)
 
 
 def _identity(

@@ -51,6 +51,15 @@ def test_a_text_is_what_it_is_in_a_file(column: Column, text: str) -> None:
     assert number(column, answer(column, text)) == encode_value(column, read)
 
 
+def test_a_comma_may_be_the_decimal_sign() -> None:
+    assert answer(CRP, "4,5") == 4.5
+    assert answer(CRP, " 0,1234 ") == 0.1234
+    # Which of the two it is cannot be told, or it is none.
+    for text in ("1,234", "1,2,3", ",5", "4,5.1"):
+        with pytest.raises(InputError, match="is no value of 'crp'"):
+            answer(CRP, text)
+
+
 def test_values_are_as_they_were_given() -> None:
     assert answer(SMOKER, "yes") is True
     assert answer(SMOKER, "No") is False

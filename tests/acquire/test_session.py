@@ -360,6 +360,29 @@ def test_a_number_beyond_all_reason_is_far_out(regressor: Regressor) -> None:
     assert np.isfinite(session.predict().value)
 
 
+def test_what_looks_like_a_slip_is_doubted_and_taken(regressor: Regressor) -> None:
+    with pytest.warns(TableWarning, match=r"^400 lies far outside of what column 'age' mostly was"):
+        session = Session(regressor, {"age": 400, "crp": 1.0})
+    assert list(session.doubts) == ["age"]
+    assert session.known["age"] == 400
+    with pytest.warns(TableWarning, match="was fitted, 2024-0.* to 2025-.*; correct it"):
+        session.tell("seen", "1999-01-01")
+    with pytest.warns(TableWarning, match="was 400 and is now 40"):
+        session.tell("age", 40)
+    session.tell("city", "Rome")
+    assert list(session.doubts) == ["seen"]
+    session.undo()
+    session.undo()
+    assert list(session.doubts) == ["age", "seen"]
+
+
+def test_nothing_in_the_table_is_doubted(regressor: Regressor) -> None:
+    table, _, _ = visits()
+    for name in ("age", "crp", "seen"):
+        for value in (table[name].min(), table[name].max()):
+            assert not Session(regressor, {name: value}).doubts
+
+
 def test_a_group_is_a_question_and_is_begun_once(regressor: Regressor) -> None:
     groups, costs = {"lab": ["crp", "pain"]}, {"lab": 1.0, "crp": 0.1, "pain": 0.1}
     session = Session(regressor, costs=costs, groups=groups)

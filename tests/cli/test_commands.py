@@ -5,13 +5,15 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from hhvaem import __version__
+from hhvaem import __version__, cli
 from hhvaem.cli.schema import in_options
+from hhvaem.errors import TableWarning
 from hhvaem.example import clinic
 from hhvaem.files import read_table, write_table
 
@@ -172,3 +174,16 @@ def test_the_clinic_has_columns_of_every_kind_and_holes_in_each() -> None:
     shares = [column.null_count / table.num_rows for column in table.columns]
     assert np.mean(shares) == pytest.approx(0.2, abs=0.02)
     assert clinic().equals(table)
+
+
+def test_notes_are_for_readers(capsys: pytest.CaptureFixture[str]) -> None:
+    """What NumPy says of numbers that overflow on their way is none."""
+
+    def warns() -> None:
+        warnings.warn("overflow encountered in subtract", RuntimeWarning, stacklevel=1)
+        warnings.warn("Column 'age' is empty.", TableWarning, stacklevel=1)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        cli._told(warns)  # type: ignore[arg-type]
+    assert capsys.readouterr().err == "Note: Column 'age' is empty.\n"

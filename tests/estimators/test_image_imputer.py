@@ -173,6 +173,7 @@ REFUSED = [
     (np.zeros((2, 0, 8)), None, "The array of images is 2 x 0 x 8; give"),
     (np.zeros((0, 8, 8)), None, "There are no images; give at least one."),
     (np.full((2, 8, 8), "a"), None, "Images are of dtype <U1; give an array of numbers"),
+    (np.ma.zeros((2, 8, 8)), None, "The images are a masked array; give images.data and as the"),
     (np.zeros((2, 8, 8)), np.ones((2, 8, 7), bool), "The mask is 2 x 8 x 7 and the images are 2 x"),
     (np.zeros((2, 8, 8)), np.ones((2, 8, 8)), "The mask is of dtype float64; give truth values"),
     (

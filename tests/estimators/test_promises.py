@@ -440,6 +440,7 @@ def ugly() -> dict[str, np.ndarray]:
         "tiny": factors() * 1e-9,
         "huge": factors() * 1e9,
         "next to nothing apart": 1e9 + factors() * 1e-3,
+        "as large as floats": factors() * [1e307, 1.0, 1.0, 1.0],
     }
 
 

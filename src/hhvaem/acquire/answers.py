@@ -1,6 +1,7 @@
 """Answers as people give them, values or texts, and the numbers that a model sees for them."""
 
 import datetime as dt
+import re
 from numbers import Real
 from typing import Any
 
@@ -13,6 +14,8 @@ from hhvaem.schema import LEVELLED, Column
 from hhvaem.table import encode_value, legal
 
 _TRUE, _FALSE = ("true", "yes", "y"), ("false", "no", "n")
+# A decimal comma; before three digits it may as well divide thousands.
+_WITH_COMMA = re.compile(r"[-+]?\d+,(?!\d{3}$)\d+")
 # What values of each family are, for a message.
 _PLAIN = {"numbers": "a plain number", "text": "a text", "dates": "a date"}
 
@@ -56,6 +59,8 @@ def parsed(column: Column, text: str) -> Any:
     ' Rome'
     >>> parsed(Column("age", "count", "integer"), " 61 ")
     61.0
+    >>> parsed(Column("weight", "positive", "float"), "72,5")
+    72.5
     """
     value = _level(column, text) if column.kind in LEVELLED else _ordered(column, text)
     if value is None:
@@ -136,6 +141,8 @@ def _ordered(column: Column, text: str) -> Any:
 
 
 def _as_number(text: str) -> float | None:
+    if _WITH_COMMA.fullmatch(text.strip()):
+        text = text.replace(",", ".")
     try:
         return float(text)
     except ValueError:

@@ -28,6 +28,8 @@ from hhvaem.table import decode_value
 LEVEL, IMAGINED = 0.9, (0.1, 0.5, 0.9)
 # The standard scores between which nearly all of a target lies.
 SPAN = 2.3
+# The standard score beyond which a value is told to be doubtful: one of 15,000 is.
+DOUBTFUL = 4.0
 # Draws behind everything, and the most of them that fit into memory; with what columns tell
 # together, every pair of draws is there.
 DRAWS, MOST_DRAWS, MOST_PAIRED = 100, 10_000, 2_000
@@ -167,6 +169,7 @@ class Session:
             self._check_column(name)
             if not is_missing(value):
                 self.given[name] = answer(self._columns[name], value)
+            self._doubt(name, 3)
         # Everything that was told, also what was told anew later.
         self.told: list[Told] = []
         self.stopped: str | None = None
@@ -192,6 +195,12 @@ class Session:
         told = {each.column: each.value for each in self.history}
         both = {**self._not_told(), **told}
         return {name: value for name, value in both.items() if value is not None}
+
+    @property
+    def doubts(self) -> dict[str, str]:
+        """What is known and lies far outside of the table that was fitted, a sentence on each."""
+        found = {name: self._doubtful(name, value) for name, value in self.known.items()}
+        return {name: sentence for name, sentence in found.items() if sentence}
 
     @property
     def open(self) -> list[str]:
@@ -306,7 +315,8 @@ class Session:
         Warns
         -----
         TableWarning
-            Where something was told of the column before, which is replaced.
+            Where something was told of the column before, which is replaced; and where the value
+            lies far outside of what the column was in the table that was fitted.
         """
         self._check_column(column)
         value = None if is_missing(value) else answer(self._columns[column], value)
@@ -326,6 +336,7 @@ class Session:
         self._before.append(self._case)
         self.told = [*self.told, Told(column, value, gain, cost or 0.0)]
         self._question = None
+        self._doubt(column, 4)
         if again:
             self._case = self._replayed()
         elif value is not None:
@@ -518,6 +529,28 @@ class Session:
 
     def _number(self, column: str, value: Any) -> float:
         return number(self._columns[column], value)
+
+    def _doubt(self, column: str, stacklevel: int) -> None:
+        """Warn where what is known of a column is doubtful."""
+        if sentence := self.doubts.get(column):
+            warnings.warn(sentence, TableWarning, stacklevel=stacklevel + 1)
+
+    def _doubtful(self, name: str, value: Any) -> str:
+        """Say of a number that lies far outside of the fitted table that it does."""
+        assert self.model.fitted_ is not None
+        column, law = self._columns[name], self.model.fitted_.encoding.laws[self._places[name]]
+        if not isinstance(law, Ordered) or column.kind in LEVELLED:
+            return ""
+        score = law.warp.latent(np.array([self._number(name, value)])).item()
+        if abs(score) <= DOUBTFUL:
+            return ""
+        ends = law.warp.value(np.array([-SPAN, SPAN]))
+        low, high = (decode_value(column, float(end)) for end in ends)
+        low, high = (f"{end:.4g}" if isinstance(end, float) else end for end in (low, high))
+        return (
+            f"{shown(value)} lies far outside of what column {name!r} mostly was in the table that "
+            f"was fitted, {low} to {high}; correct it if it is a slip."
+        )
 
     def _paid(self, column: str) -> float | None:
         """Give what was paid for a column that is told again; None where nothing was."""

@@ -160,7 +160,8 @@ def _told(app: "typer.Typer") -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             fail(f"The output cannot be written: {error.strerror}.")
         finally:
-            for warning in caught:
+            # NumPy's own, of numbers that overflow on their way, are no notes for a reader.
+            for warning in (each for each in caught if issubclass(each.category, UserWarning)):
                 console.print(
                     f"[yellow]Note:[/] {escape(printable(str(warning.message)))}", soft_wrap=True
                 )
