@@ -325,6 +325,17 @@ def test_a_table_that_goes_meanwhile_is_told(
         house.tables._tables[table.id] = table
 
 
+def test_a_folder_of_models_that_is_lost_is_named(tmp_path: Path) -> None:
+    keep = tmp_path / "table.csv" / "models"
+    keep.parent.write_text("a,b\n")
+    with connected(Settings(keep=keep)) as browser:
+        table = browser.post("/api/tables/example").json()["id"]
+        job = browser.post(f"/api/tables/{table}/jobs", json={"task": "fill"}).json()["id"]
+        ended = finished(browser, job)
+    assert ended["state"] == "failed"
+    assert ended["error"].startswith(f"Models cannot be kept in {keep}: ")
+
+
 def test_nothing_is_trained_where_all_room_is_taken(tmp_path: Path) -> None:
     with connected(Settings(keep=tmp_path, limits=Limits(stored_bytes=50_000))) as browser:
         table = browser.post("/api/tables/example").json()["id"]

@@ -174,8 +174,9 @@ def test_hosts_of_a_server_for_others() -> None:
     everywhere = Door("0.0.0.0", 8000)
     assert everywhere.knows("192.168.0.8:8000")
     assert not everywhere.knows("evil.example:8000")
-    for strange in ("", "a@127.0.0.1:8000", "127.0.0.1:x", "127.0.0.1:8000/x", "[::1"):
-        assert not everywhere.knows(strange)
+    for strange in ("", "a@127.0.0.1:8000", "127.0.0.1:x", "127.0.0.1:8000/x", "[::1",
+                    "127.0.0.1:8000?x", "127.0.0.1:8000#x", "127.0.0.1:8000?"):  # fmt: skip
+        assert not everywhere.knows(strange), strange
     assert is_loopback("::1")
     assert not is_loopback("0.0.0.0")
 
@@ -203,11 +204,6 @@ def test_errors_are_sentences(bare: TestClient) -> None:
     jobs = f"/api/tables/{table}/jobs"
     assert "nothing at this address" in refusal(bare.get("/nowhere"), 404)
     assert "such a request" in refusal(bare.patch("/api/about"), 405)
-    assert "'task'" in refusal(bare.post(jobs, json={}), 422)
-    assert "`fill.preset`" in refusal(bare.post(jobs, json={"task": "fill", "preset": "x"}), 422)
-    assert "JSON" in refusal(
-        bare.post(jobs, content=b"{", headers={"content-type": "application/json"}), 422
-    )
     for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
         answer = bare.post(jobs, content=b'{"task": "fill"}', headers={"content-type": kind})
         assert "`application/json`" in refusal(answer, 415)

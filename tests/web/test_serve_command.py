@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,19 +19,25 @@ import httpx2 as httpx
 import pytest
 from commands import refused
 
+from hhvaem.cli.serve import _check_keep
 from hhvaem.errors import InputError
 from hhvaem.web import folder
 from hhvaem.web.running import bound
 
-COMMAND = [sys.executable, "-c", "from hhvaem.cli import main; main()", "serve", "--no-open"]
+# Also where the tests were started by something that outlives its terminal.
+MAIN = "import signal; signal.signal(signal.SIGHUP, signal.{}); from hhvaem.cli import main; main()"
+COMMAND = [sys.executable, "-c", MAIN.format("SIG_DFL"), "serve", "--no-open"]
+OUTLIVING = [sys.executable, "-c", MAIN.format("SIG_IGN"), "serve", "--no-open"]
 
 
 @contextmanager
-def started(folder: Path, *options: str) -> Iterator[tuple[Any, str]]:
+def started(
+    folder: Path, *options: str, command: Sequence[str] = COMMAND
+) -> Iterator[tuple[Any, str]]:
     """Start a server, and give its process and its address."""
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "TMPDIR": str(folder)}
     process = subprocess.Popen(
-        [*COMMAND, "--port", "0", *options], cwd=folder, env=environment, text=True,
+        [*command, "--port", "0", *options], cwd=folder, env=environment, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     assert process.stdout is not None
@@ -46,14 +52,17 @@ def started(folder: Path, *options: str) -> Iterator[tuple[Any, str]]:
         process.stdout.close()
 
 
-def test_the_page_is_served_and_ends_with_ctrl_c(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_the_page_is_served_and_ends_with_ctrl_c_and_the_terminal(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     with started(tmp_path) as (process, address):
         with httpx.Client(base_url=address) as browser:
             assert "text/html" in browser.get("/").headers["content-type"]
             assert browser.post("/api/tables/example").status_code == 201
             assert "server" not in browser.get("/").headers
         assert any(tmp_path.glob("hhvaem-serve-*/tables/*/table.feather"))
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         out, _ = process.communicate(timeout=30)
     assert process.returncode == 0
     assert "uploaded tables are removed" in out
@@ -115,6 +124,15 @@ def test_what_a_killed_server_left_is_removed_by_the_next(tmp_path: Path) -> Non
             assert own.exists()
 
 
+def test_a_server_that_was_told_to_outlives_its_terminal(tmp_path: Path) -> None:
+    with started(tmp_path, command=OUTLIVING) as (process, address):
+        process.send_signal(signal.SIGHUP)
+        assert httpx.get(address).status_code == 200
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+    assert process.returncode == 0
+
+
 def test_another_host_has_a_token(tmp_path: Path) -> None:
     with started(tmp_path, "--host", "0.0.0.0") as (_, address):
         bare, _, token = address.partition("?token=")
@@ -160,9 +178,32 @@ def test_bad_options_are_refused(tmp_path: Path) -> None:
     (tmp_path / "table.csv").write_text("a,b\n1,2\n")
     assert "table.csv" in refused("serve", tmp_path / "table.csv", "--no-open")
     assert "No such file" in refused("serve", tmp_path / "none.hhvaem", "--no-open")
-    assert "--keep" in refused("serve", "--keep", tmp_path / "table.csv", "--no-open")
     assert "token" in refused("serve", "--token", "short", "--no-open")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert f"Port {port}" in refused("serve", "--port", port, "--no-open")
-    assert "no.such.host.invalid" in refused("serve", "--host", "no.such.host.invalid", "--no-open")
+    told = refused("serve", "--host", "no.such.host.invalid", "--no-open")
+    assert "no.such.host.invalid is no address of this machine" in told
+    assert "--host" in told
+    assert "--port" not in told
+
+
+def test_a_folder_that_models_cannot_be_kept_in_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text("a,b\n1,2\n")
+    sealed = tmp_path / "sealed"
+    sealed.mkdir(mode=0o500)
+    folders = [tmp_path / "table.csv", tmp_path / "table.csv" / "sub", tmp_path / ("k" * 300)]
+    if not os.access(sealed, os.W_OK):  # nothing is sealed for root
+        folders += [sealed, sealed / "sub"]
+    for folder_ in folders:
+        told = refused("serve", "--keep", folder_, "--no-open")
+        assert f"Models cannot be kept in {folder_}" in told
+        assert "--keep" in told
+
+
+def test_nothing_is_left_of_trying_a_folder(tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    there.mkdir()
+    _check_keep(tmp_path / "new" / "deep")
+    _check_keep(there)
+    assert list(tmp_path.rglob("*")) == [there]

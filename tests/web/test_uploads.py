@@ -3,6 +3,7 @@ import datetime as dt
 import gzip
 import io
 import json
+import pickle
 import struct
 import time
 from collections.abc import Iterator
@@ -113,8 +114,21 @@ def test_memory_without_end_is_the_end_of_the_reader_only(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("name", "content", "told"),
     [
-        ("noise.csv", np.random.default_rng(0).bytes(5000), "noise.csv"),
-        ("picture.csv", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(500), "picture.csv"),
+        ("noise.csv", np.random.default_rng(0).bytes(5000), "noise.csv looks like no text"),
+        (
+            "noise.txt.gz",
+            gzip.compress(np.random.default_rng(0).bytes(5000), mtime=0),
+            "like no text",
+        ),
+        ("picture.csv", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(500), "picture (PNG)"),
+        ("photo.csv", b"\xff\xd8\xff\xe0\0\x10JFIF\0" + bytes(500), "picture (JPEG)"),
+        ("moving.tsv", b"GIF89a\1\0\1\0" + bytes(50), "picture (GIF)"),
+        ("page.csv", b"%PDF-1.7\n%plain\n1 0 obj\nendobj\n", "page.csv is a PDF"),
+        ("frame.txt", pickle.dumps({"a": [1, 2]}), "a pickle"),
+        ("frame.csv.gz", gzip.compress(pickle.dumps({"a": [1, 2]}), mtime=0), "a pickle"),
+        ("old.csv", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(500), "old Excel"),
+        ("new.csv", b"PK\3\4" + bytes(30) + b"xl/workbook.xml", "an Excel file"),
+        ("latin.csv", "name\nJosé\n".encode("latin-1"), "save it as UTF-8"),
         ("book.csv", b"PK\3\4" + bytes(100), "zip archive or a spreadsheet"),
         ("table.csv", as_bytes(clinic(rows=5), "parquet"), "name it with .parquet"),
         ("table.parquet", b"a,b\n1,2\n", "not a Parquet file"),

@@ -1,7 +1,9 @@
 """`hhvaem serve`: a page in a browser, and a service for programs, on this machine."""
 
+import contextlib
 import secrets
 import socket
+import tempfile
 import webbrowser
 from pathlib import Path
 from typing import Annotated
@@ -65,8 +67,8 @@ def serve(
             from hhvaem.web import running
         except ModuleNotFoundError as error:
             raise InputError(
-                f"The page needs the package {error.name}; install hhvaem with its extra: "
-                "pip install 'hhvaem[web]'."
+                f"The page needs the package {error.name}; install hhvaem with its extra, in its "
+                "folder: pip install '.[web]'."
             ) from error
         from hhvaem.web.house import Settings
         from hhvaem.web.models import served
@@ -75,8 +77,7 @@ def serve(
         raise InputError(
             "The token is too short or has strange letters; give at least 8 plain ones."
         )
-    if keep.exists() and not keep.is_dir():
-        raise InputError(f"{keep} is no folder; name another with --keep.")
+    _check_keep(keep)
     if token is None and not is_loopback(host):
         token = secrets.token_urlsafe(18)
     with leaving_at_once():
@@ -107,19 +108,38 @@ def serve(
     console.print("The server has ended; uploaded tables are removed.")
 
 
+def _check_keep(folder: Path) -> None:
+    """Refuse a folder that models cannot be written to; it is made when there is a model."""
+    made: list[Path] = []
+    try:
+        made += [each for each in (folder, *folder.parents) if not each.exists()]
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+            file.write(b"a model")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(
+            f"Models cannot be kept in {folder}: {reason}; name another folder with --keep."
+        ) from error
+    finally:
+        for each in made:
+            with contextlib.suppress(OSError):
+                each.rmdir()
+
+
 def _models(folder: Path) -> set[str]:
     return {path.name for path in folder.glob("model-*.hhvaem")}
 
 
 def _listening(host: str, port: int | None) -> socket.socket:
-    from hhvaem.web.running import bound
+    from hhvaem.web.running import PortError, bound
 
     if port is not None:
         return bound(host, port)
     for tried in range(PORT, PORT + TRIED):
         try:
             return bound(host, tried)
-        except InputError:
+        except PortError:
             continue
     return bound(host, PORT)
 

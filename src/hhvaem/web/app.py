@@ -8,8 +8,11 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
 
 import hhvaem
+from hhvaem.containers import listed
 from hhvaem.errors import InputError
 from hhvaem.web import (
     routes_jobs,
@@ -19,7 +22,7 @@ from hhvaem.web import (
     routes_sessions,
     routes_tables,
 )
-from hhvaem.web.bodies import Problem
+from hhvaem.web.bodies import TASKS, Problem
 from hhvaem.web.house import Settings, opened
 from hhvaem.web.limits import Limits
 from hhvaem.web.plain import Json
@@ -36,6 +39,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         401: "The token is missing or wrong",
         403: "Another host or origin, or not allowed",
         404: "No such thing, or another's",
+        408: "The file stopped on its way",
         409: "Not now",
         413: "Too large",
         415: "Not JSON",
@@ -45,12 +49,20 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
     }.items()
 }
 _STATUS = {
-    400: "The request cannot be read as JSON: it is nested too deeply, or is not in UTF-8; send a "
-    "plainer one.",
     404: "There is nothing at this address.",
     405: "This address does not take such a request.",
     415: "The request is no JSON; send it as `application/json`.",
 }
+# What Python says of text that it cannot read as JSON.
+_UNREADABLE: dict[type[Exception], str] = {
+    RecursionError: "is nested too deeply; send a plainer one",
+    UnicodeError: "is not in UTF-8; send it so",
+    ValueError: "has a number of too many digits; send fewer",
+}
+# Of the checks of a form: what is no object.
+_NO_OBJECT = ("model_type", "model_attributes_type", "dict_type")
+# Letters of the place of a fault that are told.
+_LONGEST_PLACE = 200
 # What the framework says where it has nothing to say.
 _GENERIC = (
     "Not Found",
@@ -89,6 +101,7 @@ def create_app(settings: Settings) -> Guard:
     app.add_exception_handler(InputError, _bad_input)
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(Exception, _unexpected)
     return Guard(Limited(app, settings.limits), settings.door)
 
@@ -142,10 +155,24 @@ async def _malformed(request: Request, error: Exception) -> Json:
     first = error.errors()[0]
     if first["loc"][0] == "body" and error.body and not _says_json(request):
         return Json({"error": _STATUS[415]}, 415)
-    where = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
-    said = str(first["msg"]).removeprefix("Value error, ")
-    place = f"`{where}`" if where else "The request"
-    return Json({"error": f"{place} cannot be used: {said}."}, 422)
+    return Json({"error": _faulty(first)}, 422)
+
+
+def _faulty(fault: dict[str, Any]) -> str:
+    """Say where a request is of another form than it should be."""
+    kind, loc = fault["type"], fault["loc"]
+    if kind == "json_invalid":
+        reason = fault["ctx"]["error"]
+        return f"The request is no JSON from its letter {loc[1] + 1} on ({reason}); mend it there."
+    if kind.startswith("union_tag"):
+        return f"`task` is missing or unknown; give one of {listed(TASKS)}."
+    if len(loc) > 2 and loc[1] in TASKS:  # which form was meant, and no part of it
+        loc = (loc[0], *loc[2:])
+    where = ".".join(str(part) for part in loc if part not in ("body", "query", "path"))
+    place = f"`{where[:_LONGEST_PLACE]}`" if where else "The request"
+    said = str(fault["msg"]).removeprefix("Value error, ")
+    said = "it is no object of names and values" if kind in _NO_OBJECT else said
+    return f"{place} cannot be used: {said}."
 
 
 def _says_json(request: Request) -> bool:
@@ -156,9 +183,17 @@ def _says_json(request: Request) -> bool:
 async def _http(request: Request, error: Exception) -> Json:
     assert isinstance(error, HTTPException)
     known = _STATUS.get(error.status_code)
+    if error.status_code == 400 and isinstance(error.__cause__, Exception):
+        said = (says for kind, says in _UNREADABLE.items() if isinstance(error.__cause__, kind))
+        known = f"The request {next(said, 'did not come whole; send it again')}."
     generic = error.detail in _GENERIC
     sentence = known if known and generic else str(error.detail).rstrip(".") + "."
     return Json({"error": sentence}, error.status_code, headers=getattr(error, "headers", None))
+
+
+async def _gone(request: Request, error: Exception) -> Response:
+    """Answer a browser that has left, which hears nothing: it is no fault of anybody."""
+    return Response(status_code=400)
 
 
 async def _unexpected(request: Request, error: Exception) -> Json:

@@ -1,9 +1,11 @@
 """What requests say, as far as their form goes; whether it makes sense is told by what uses it."""
 
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     FiniteFloat,
@@ -11,16 +13,109 @@ from pydantic import (
     StrictFloat,
     StrictInt,
     StrictStr,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
 )
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
-Cell = StrictBool | StrictInt | StrictFloat | StrictStr | None
-Names = Annotated[list[StrictStr], Field(max_length=1000)]
-Costs = dict[StrictStr, FiniteFloat]
+from hhvaem.containers import listed
+from hhvaem.web.limits import Limits
+from hhvaem.web.refusals import RefusedError
+
+# What a job can be.
+TASKS = ("fill", "predict", "evaluate")
+# No object has more parts than a request may have cells.
+_MOST_PARTS = Limits.request_cells
+
+
+def too_many_rows(count: int, limits: Limits | type[Limits] = Limits) -> RefusedError:
+    """Give the refusal of so many rows."""
+    return RefusedError(
+        413,
+        f"{count:,} rows are too many for one request; send at most {limits.request_rows:,}, and "
+        f"{limits.request_cells:,} cells.",
+    )
+
+
+def _few_rows(given: Any) -> Any:
+    """Refuse too many rows before any of them is looked at."""
+    if isinstance(given, list) and len(given) > Limits.request_rows:
+        raise too_many_rows(len(given))
+    return given
+
+
+def _text(given: Any) -> None:
+    if not isinstance(given, str):
+        raise ValueError("give a text")
+    try:
+        given.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("the text has half a letter, a surrogate; send it anew") from error
+
+
+def _cell(given: Any) -> Any:
+    """Refuse what is no cell in one sentence: of a union each member would have its own."""
+    if isinstance(given, str):
+        _text(given)
+    elif not (given is None or isinstance(given, bool | int | float)):
+        raise ValueError("give a number, a text, true, false or null")
+    return given
+
+
+def _one_by_one(check: Callable[[Any], Any]) -> BeforeValidator:
+    """Check the parts of an object or a list up to the first bad one.
+
+    Parts are as many as eight megabytes hold, and to list what is wrong with each of them would
+    take minutes and gigabytes.
+    """
+
+    def checked(given: Any) -> Any:
+        parts: Iterable[tuple[Any, Any]] = ()
+        if isinstance(given, dict):
+            if len(given) > _MOST_PARTS:
+                raise ValueError(f"{len(given):,} names are too many; give {_MOST_PARTS:,} at most")
+            parts = given.items()
+        elif isinstance(given, list):
+            parts = enumerate(given)
+        for place, part in parts:
+            try:
+                if isinstance(place, str):
+                    _text(place)
+                check(part)
+            except ValueError as error:
+                raise _first(error, place) from error
+        return given
+
+    return BeforeValidator(checked)
+
+
+def _first(error: ValueError, *place: str | int) -> ValidationError:
+    """Give the first fault of a part as that of a whole, with its place."""
+    said = str(error)
+    if isinstance(error, ValidationError):
+        inner = error.errors()[0]
+        place, said = (*place, *inner["loc"]), inner["msg"]
+    fault = PydanticCustomError("part", "{said}", {"said": said})
+    return ValidationError.from_exception_data(
+        "request", [InitErrorDetails(type=fault, loc=place, input=None)]
+    )
+
+
+_Scalar = StrictBool | StrictInt | StrictFloat | StrictStr | None
+Cell = Annotated[_Scalar, BeforeValidator(_cell)]
+Cells = Annotated[dict[StrictStr, _Scalar], _one_by_one(_cell)]
+Rows = Annotated[list[Cells], BeforeValidator(_few_rows)]
+Names = Annotated[list[StrictStr], Field(max_length=1000), _one_by_one(_text)]
+Kinds = Annotated[dict[StrictStr, StrictStr], _one_by_one(_text)]
+Lists = Annotated[dict[StrictStr, Names], _one_by_one(TypeAdapter(Names).validate_python)]
+Costs = Annotated[
+    dict[StrictStr, FiniteFloat], _one_by_one(TypeAdapter(FiniteFloat).validate_python)
+]
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 Steps = Annotated[int, Field(ge=1, le=1_000_000)]
 Level = Annotated[float, Field(gt=0, lt=1)]
 Posterior = Literal["hmc", "encoder", "importance"] | None
-Rows = list[dict[StrictStr, Cell]]
 
 
 class Problem(BaseModel):
@@ -33,14 +128,22 @@ class _Body(BaseModel):
     # What is not known is most often a slip of the pen, and is told.
     model_config = ConfigDict(extra="forbid")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, given: Any) -> Any:
+        """Refuse the first field that there is not; there may be very many."""
+        for name in given if isinstance(given, dict) else ():
+            if name not in cls.model_fields:
+                known = listed(list(cls.model_fields))
+                raise _first(ValueError(f"there is no such field; there are {known}"), name)
+        return given
+
 
 class KindsBody(_Body):
     """What the owner of a table says of its columns."""
 
-    kinds: dict[StrictStr, StrictStr] = Field({}, description="Kinds of columns, by name.")
-    orders: dict[StrictStr, Names] = Field(
-        {}, description="Levels of text columns in order, all that occur."
-    )
+    kinds: Kinds = Field({}, description="Kinds of columns, by name.")
+    orders: Lists = Field({}, description="Levels of text columns in order, all that occur.")
 
 
 class FillBody(_Body):
@@ -69,12 +172,9 @@ class EvaluateBody(FillBody):
 
     task: Literal["evaluate"]  # type: ignore[assignment]
     how: Literal["mcar", "mar", "mnar", "patterns"] = "mcar"
-    against: list[Literal["mean", "gaussian", "ridge", "missforest"]] = [
-        "mean",
-        "gaussian",
-        "ridge",
-        "missforest",
-    ]
+    against: Annotated[
+        list[Literal["mean", "gaussian", "ridge", "missforest"]], Field(max_length=20)
+    ] = ["mean", "gaussian", "ridge", "missforest"]
 
 
 _NONE: dict[str, Any] = {"targets": [], "kind_of_target": None}
@@ -105,9 +205,9 @@ class SessionBody(_Body):
     """A case to ask about."""
 
     model: StrictStr
-    known: dict[StrictStr, Cell] = {}
+    known: Cells = {}
     costs: Costs = {}
-    groups: dict[StrictStr, Names] = {}
+    groups: Lists = {}
     rules: RulesBody = RulesBody()
     look_ahead: bool = False
 

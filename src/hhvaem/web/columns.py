@@ -1,6 +1,7 @@
 """What the columns of a table are taken for, one by one, and what else they could be."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -117,12 +118,11 @@ def _found(table: pa.Table, asked: str | None) -> Found:
         own = infer_schema(table).columns[0]
     except InputError as error:
         problem = for_readers(str(error))
-        own = infer_schema(table, {name: "ignored"}).columns[0]
+        # Nobody has asked for it, as the note would say.
+        own = replace(infer_schema(table, {name: "ignored"}).columns[0], note="")
     column = own
-    if asked is not None and asked != column.kind:
+    if asked is not None and (asked != column.kind or problem is not None):
         column, problem = infer_schema(table, {name: asked}).columns[0], None
-    elif asked is not None:
-        problem = None
     return Found(
         column,
         own.kind,

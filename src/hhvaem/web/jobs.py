@@ -257,7 +257,12 @@ class Jobs:
     async def _do(self, job: Job) -> None:
         job.state, job.begun = "running", time.time()
         self._change(job, stage="starting")
-        self._keep.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            self._keep.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            reason = f"Models cannot be kept in {self._keep}: {error.strerror}; mend that first."
+            self._end(job, "failed", reason)
+            return
         with (job.folder / "log").open("wb") as log:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,

@@ -11,6 +11,8 @@ class Limits:
     ----------
     upload_bytes, unpacked_bytes
         Of a file as it is sent, and of what it unpacks to.
+    waiting_seconds
+        For the next block of a file that is being sent.
     reading_bytes, reading_seconds
         Memory and time of the process that reads a file.
     rows, columns, cells
@@ -37,6 +39,7 @@ class Limits:
 
     upload_bytes: int = 256 * 2**20
     unpacked_bytes: int = 512 * 2**20
+    waiting_seconds: float = 30.0
     reading_bytes: int = 4 * 2**30
     reading_seconds: int = 120
     rows: int = 200_000

@@ -53,8 +53,13 @@ def cell(value: Any, longest: int | None = None) -> Any:
 
 def cells(column: Any, longest: int | None = None) -> list[Any]:
     """Give the cells of an arrow column."""
-    if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
-        column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
+    kind = column.type
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+        column = column.cast(pa.timestamp("us", kind.tz), safe=False)
+    elif pa.types.is_duration(kind) and kind.unit == "ns":
+        column = column.cast(pa.duration("us"), safe=False)
+    elif pa.types.is_time64(kind):
+        column = column.cast(pa.time64("us"), safe=False)
     return [cell(value, longest) for value in column.to_pylist()]
 
 

@@ -6,9 +6,11 @@ It reads what to do as JSON from its standard input, writes the table as a plain
 says on its standard output what came of it.
 """
 
+import codecs
 import gzip
 import json
 import os
+import re
 import sys
 import zlib
 from pathlib import Path
@@ -18,8 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import feather, parquet
 
+from hhvaem.delimited import check_start, unpacked
 from hhvaem.errors import InputError
-from hhvaem.files import read_table
+from hhvaem.files import TEXT_SUFFIXES, read_table
 from hhvaem.web.columns import find
 from hhvaem.web.plain import cells
 
@@ -32,6 +35,23 @@ MODEL = (
     "{name} is a model of hhvaem and not a table; give the table that it is to fill, and start "
     "`hhvaem serve MODEL` to use the model."
 )
+_DATES = (
+    "dates or times that cannot be shown: they are beyond the years 1 to 9999, or of an unknown "
+    "time zone"
+)
+# What is no text begins like this.
+_STARTS = {
+    b"\x89PNG\r\n\x1a\n": "a picture (PNG)",
+    b"\xff\xd8\xff": "a picture (JPEG)",
+    b"GIF87a": "a picture (GIF)",
+    b"GIF89a": "a picture (GIF)",
+    b"%PDF-": "a PDF",
+    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "an old Excel or Word file",
+    **{b"\x80" + bytes([version]): "a pickle of Python" for version in range(2, 6)},
+}
+_START = 2**13
+# Bytes that no text has, in whatever encoding of one byte.
+_CONTROL = re.compile(rb"[\0-\x08\x0e-\x19]")
 _BLOCK = 2**20
 # The longest header of a safetensors file.
 _HEADER = 10**8
@@ -75,6 +95,7 @@ def _read(path: Path, order: dict[str, Any]) -> dict[str, Any]:
     if _is_model(path):
         raise InputError(MODEL.format(name=name))
     _check_unpacked(path, order)
+    _check_start(path, name)
     table = read_table(path, order["missing"])
     check_size(name, table.num_rows, table.num_columns, order)
     if sum(map(_bytes, table.columns)) > order["unpacked_bytes"]:
@@ -88,30 +109,34 @@ def _read(path: Path, order: dict[str, Any]) -> dict[str, Any]:
         metadata=None,
     )
     for field, column in _columns(whole):
-        _check_dates(field, column)
+        _check_shown(field, column)
     # What the server does next is tried here: what breaks it breaks this process instead.
     find(whole, {}, {})
     feather.write_feather(whole, order["out"], compression="uncompressed", chunksize=10**9)
     return {"rows": table.num_rows, "columns": table.num_columns}
 
 
-def _check_dates(name: str, column: Any) -> None:
-    """Refuse dates that cannot be shown: years beyond 9999, or a time zone that nobody knows."""
+def _check_shown(name: str, column: Any) -> None:
+    """Refuse a column with cells that cannot be shown."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         column = pa.chunked_array([chunk.dictionary for chunk in column.chunks], kind.value_type)
         kind = kind.value_type
+    what = "values that cannot be shown"
     try:
-        if pa.types.is_temporal(kind):
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            what = "text that is not in UTF-8"
+            column.validate(full=True)
+        elif pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+            what = _DATES
             ends = pc.min_max(column)
             cells(pa.array([ends["min"], ends["max"]], kind))
-        elif pa.types.is_nested(kind):
+        elif not (pa.types.is_primitive(kind) and not pa.types.is_temporal(kind)):
             cells(column)
     except (OverflowError, ValueError, LookupError, OSError, pa.ArrowException) as error:
         raise InputError(
-            f"Column {name!r} has dates or times that cannot be shown: they are beyond the years 1 "
-            f"to 9999, or of an unknown time zone (it is stored as {kind}); mend the column, or "
-            "leave it out."
+            f"Column {name!r} has {what} (it is stored as {kind}); mend the column, or leave it "
+            "out."
         ) from error
 
 
@@ -162,6 +187,34 @@ def _is_model(path: Path) -> bool:
             return False
         length = int.from_bytes(start[:8], "little")
         return length <= min(_HEADER, path.stat().st_size)
+
+
+def _check_start(path: Path, name: str) -> None:
+    """Refuse what is called a text and begins like something else."""
+    if path.suffix not in (*TEXT_SUFFIXES, ".gz"):
+        return
+    try:
+        with unpacked(path) as file:
+            start = file.read(_START)
+    except (InputError, OSError):
+        return  # which is told when it is read
+    for begun, what in _STARTS.items():
+        if start.startswith(begun):
+            raise InputError(f"{name} is {what} and not a table; save the table as CSV.")
+    if start.startswith(b"PK\3\4") and b"xl/" in start:
+        raise InputError(f"{name} is an Excel file; save the sheet as CSV UTF-8 in Excel.")
+    check_start(path, start)
+    if _CONTROL.search(start) and not _is_utf8(start):
+        raise InputError(f"{name} looks like no text at all; give a table as CSV.")
+
+
+def _is_utf8(start: bytes) -> bool:
+    """Say whether a text in UTF-8 may go on after this."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(start)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _check_unpacked(path: Path, order: dict[str, Any]) -> None:

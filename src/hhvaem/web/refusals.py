@@ -4,6 +4,9 @@ import re
 
 # In messages of the library: what to pass in Python.
 _KINDS = re.compile(r"with kinds=\{(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"): '(\w+)'\}")
+# Rules, which the page calls otherwise.
+_RULE_OF = {"edge": "edges", "sure": "sure"}
+_RULES = re.compile(r"\b(?:decided|confident), or --(edge|sure)\b")
 
 
 class RefusedError(Exception):
@@ -38,8 +41,12 @@ def for_readers(sentence: str) -> str:
     'fit a model for each, or say kind_of_target for all.'
     >>> for_readers("`kinds` names no column."), for_readers("Name the levels that --kind names.")
     ('The request names no column.', 'Name the levels that the request names.')
+    >>> for_readers("No edge (decided, --edge); there is confident, or --sure.")
+    'No edge; there is the rule `sure`.'
     """
-    found = _KINDS.sub(r"as '\1'", sentence)
+    found = _RULES.sub(lambda rule: f"the rule `{_RULE_OF[rule[1]]}`", sentence)
+    found = re.sub(r" \((?:decided, --edge|confident, --sure)\)", "", found)
+    found = _KINDS.sub(r"as '\1'", found)
     found = re.sub(r" \(in polars an Enum; on the command line: [^)]*\)", "", found)
     found = found.replace("--task", "kind_of_target")
     return re.sub(r"(^|[.!?] )?(?:`kinds`|--kind\b)", _request, found)

@@ -8,7 +8,13 @@ import pyarrow as pa
 from fastapi import APIRouter
 
 from hhvaem.web import service
-from hhvaem.web.bodies import AcquireBody, ImputeBody, PredictRowsBody, SampleBody
+from hhvaem.web.bodies import (
+    AcquireBody,
+    ImputeBody,
+    PredictRowsBody,
+    SampleBody,
+    too_many_rows,
+)
 from hhvaem.web.house import House, In, Owner
 from hhvaem.web.models import Model
 from hhvaem.web.plain import Json
@@ -91,11 +97,7 @@ def _table(house: House, model: Model, rows: list[dict[str, Any]]) -> pa.Table:
     if not rows:
         raise RefusedError(400, "There are no rows; give at least one.")
     if len(rows) > limits.request_rows or len(rows) * len(model.schema) > limits.request_cells:
-        raise RefusedError(
-            413,
-            f"{len(rows):,} rows are too many for one request; send at most "
-            f"{limits.request_rows:,}, and {limits.request_cells:,} cells.",
-        )
+        raise too_many_rows(len(rows), limits)
     return service.as_table(rows, model.schema, [each["name"] for each in model.targets])
 
 

@@ -1,9 +1,11 @@
 """A server on a socket, from its start to its end."""
 
 import contextlib
+import errno
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import FrameType
@@ -19,13 +21,19 @@ from hhvaem.web.house import Settings
 GRACE = 3
 
 
+class PortError(InputError):
+    """A port that cannot be used, where another may."""
+
+
 def bound(host: str, port: int) -> socket.socket:
     """Open a socket to listen on; port 0 is any that is free.
 
     Raises
     ------
+    PortError
+        Where the port cannot be used.
     InputError
-        Where that is not possible.
+        Where the host is none of this machine.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -40,7 +48,12 @@ def bound(host: str, port: int) -> socket.socket:
             failing.pop_all()
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(
+        if isinstance(error, UnicodeError | socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+            raise InputError(
+                f"{host} is no address of this machine: {reason}; give another with --host, such "
+                "as 0.0.0.0 for all that it has."
+            ) from error
+        raise PortError(
             f"Port {port} of {host} cannot be used: {reason}; choose another with --port, or any "
             "free one with --port 0."
         ) from error
@@ -52,17 +65,25 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Let Ctrl-C and SIGTERM end the server, and nothing else."""
+        """Let Ctrl-C, SIGTERM and the end of the terminal end the server, and nothing else."""
 
         def ask(number: int, frame: FrameType | None) -> None:
             self.handle_exit(number, frame)
 
-        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.signal(number, ask) for number in _endings()}
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _endings() -> list[signal.Signals]:
+    """Give the signals that ask for the end."""
+    if sys.platform == "win32" or signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        # Where `nohup` has said that the end of the terminal is none.
+        return [signal.SIGINT, signal.SIGTERM]
+    return [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 
 def run(settings: Settings, listening: socket.socket, ready: Callable[[], None]) -> None:

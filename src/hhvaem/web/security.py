@@ -36,6 +36,8 @@ HEADERS = {
 }
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 EVERYWHERE = ("0.0.0.0", "::")
+# What is no part of a name and a port.
+_BESIDE = frozenset("/\\?#@")
 # What a browser says of a request that another page has made it send.
 _FOREIGN = ("cross-site", "same-site")
 
@@ -87,12 +89,14 @@ class Door:
         >>> door.knows("localhost:8765"), door.knows("localhost:80"), door.knows("evil.example")
         (True, False, False)
         """
+        if set(authority) & _BESIDE:
+            return False
         try:
             parts = urlsplit(f"//{authority}")
             name, port = (parts.hostname or "").lower(), parts.port or 80
         except ValueError:
             return False
-        if parts.username is not None or parts.path or port != self.port:
+        if port != self.port:
             return False
         if name in LOOPBACK or name == self.host.lower():
             return True

@@ -146,10 +146,16 @@ class Tables:
         """
         if len(self.of(owner)) + self._begun[owner] >= self._limits.tables:
             raise RefusedError(
-                429, f"There are {self._limits.tables} tables already; remove one of them first."
+                429,
+                f"There are {self._limits.tables} tables already, with those on their way; remove "
+                "one of them, or wait for the end of an upload.",
             )
         if self._is_full() and not self._expire():
-            raise RefusedError(429, "This server holds as much as it may; remove a table.")
+            raise RefusedError(
+                429,
+                "This server holds as much as it may, of all who use it; remove a table of yours, "
+                "or try again in a minute.",
+            )
         own = token()
         table = Table(own, owner, name, self._folder / own)
         self._begun[owner] += 1

@@ -1,6 +1,7 @@
 """Files on their way in: counted while they arrive, and read by a process of their own."""
 
 import asyncio
+import contextlib
 import dataclasses
 import json
 import os
@@ -59,8 +60,9 @@ async def received(
     Raises
     ------
     RefusedError
-        As soon as it is too large; nothing is left of it.
+        As soon as it is too large, or stays away; nothing is left of it.
     """
+    blocks = _blocks(body, limits.waiting_seconds)
     most = limits.upload_bytes
     large = RefusedError(
         413,
@@ -68,18 +70,24 @@ async def received(
         "columns out, or use `hhvaem fit` on the command line.",
     )
     if announced is not None and announced.isdigit() and int(announced) > most:
-        await _ignored(body)
+        await _ignored(blocks)
         raise large
     length = 0
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(handle, "wb") as file:
-            async for block in body:
+            async for block in blocks:
                 length += len(block)
                 if length > most:
-                    await _ignored(body)
+                    await _ignored(blocks)
                     raise large
                 file.write(block)
+    except TimeoutError as error:
+        path.unlink()
+        raise RefusedError(
+            408,
+            f"Nothing more of the file came for {limits.waiting_seconds:g} seconds; send it again.",
+        ) from error
     except BaseException:
         path.unlink(missing_ok=True)
         raise
@@ -89,12 +97,23 @@ async def received(
     return length
 
 
-async def _ignored(body: AsyncIterator[bytes]) -> None:
+async def _blocks(body: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
+    """Give the blocks of a body, each within some time: others wait for the place that it holds."""
+    while True:
+        async with asyncio.timeout(seconds):
+            block = await anext(body, None)
+        if block is None:
+            return
+        yield block
+
+
+async def _ignored(blocks: AsyncIterator[bytes]) -> None:
     """Listen to the end: browsers do not hear an answer while they are still talking."""
     end = time.monotonic() + PATIENCE
-    async for _ in body:
-        if time.monotonic() > end:
-            return
+    with contextlib.suppress(TimeoutError):
+        async for _ in blocks:
+            if time.monotonic() > end:
+                return
 
 
 async def as_plain_table(

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Bool, Float
 
+from hhvaem.inference import EXACT
 from hhvaem.schema import LEVELLED, Column, Schema
 from hhvaem.table import decode_value, encode
 from hhvaem.web.columns import SHOWN
@@ -21,6 +22,8 @@ FEW = 30
 FIRST, LAST = (
     float(np.datetime64(day, "us").astype(np.int64)) for day in ("0001-01-01", "9999-12-31")
 )
+
+_MOST = float(np.finfo(np.float64).max)
 
 Numbers = Float[np.ndarray, " _"]
 
@@ -115,7 +118,8 @@ def _cuts(column: Column, parts: list[Numbers]) -> Numbers:
 def edges_between(column: Column, low: float, high: float) -> Numbers:
     """Give the edges of bars from one number to another."""
     step = column.support[2]
-    if step is not None:
+    # Between numbers farther out there is no place for the edge of a step.
+    if step is not None and max(abs(low), abs(high)) < EXACT * step:
         low, high = np.floor(low / step) * step, np.ceil(high / step) * step
         many = (high - low) / step + 1
         # Bars of as many steps each, or some would be higher for having more values.
@@ -126,5 +130,6 @@ def edges_between(column: Column, low: float, high: float) -> Numbers:
         return start + width * np.arange(count + 1)
     if high <= low:
         spread = abs(low) * 1e-3 or 0.5
-        low, high = low - spread, high + spread
-    return np.linspace(low, high, BARS + 1)
+        low, high = max(low - spread, -_MOST), min(high + spread, _MOST)
+    # Of quarters, whose difference is a number whatever they are, and a little more is one, too.
+    return 4 * np.linspace(low / 4, high / 4, BARS + 1)
