@@ -51,6 +51,12 @@ def classifier() -> Classifier:
 
 
 @pytest.fixture
+def table() -> pd.DataFrame:
+    """The table that the models were fitted to."""
+    return visits()[0]
+
+
+@pytest.fixture
 def row() -> dict[str, Any]:
     """A patient of whom all is known."""
     return {

@@ -14,7 +14,7 @@ from hhvaem.web.limits import Limits
 from hhvaem.web.refusals import RefusedError
 from hhvaem.web.uploads import received
 
-SHORT = Limits(waiting_seconds=0.05, all_tables=1, upload_bytes=10)
+SHORT = Limits(waiting_seconds=1.0, all_tables=1, upload_bytes=10)
 HEADERS = [(b"host", b"127.0.0.1:8765"), (b"content-length", b"1000")]
 SCOPE = {
     "type": "http",
@@ -34,7 +34,7 @@ SCOPE = {
 
 @pytest.fixture
 def impatient(tmp_path: Path) -> Iterator[TestClient]:
-    limits = Limits(waiting_seconds=0.05, all_tables=1)
+    limits = Limits(waiting_seconds=1.0, all_tables=1)
     with connected(Settings(keep=tmp_path / "models", limits=limits)) as browser:
         yield browser
 

@@ -235,6 +235,7 @@ class Asking:
             "known": {name: cell(value) for name, value in case.known.items()},
             "open": case.open,
             "aside": self._stops.aside,
+            "doubts": case.doubts,
             "spent": case.spent,
             "costs": {**case.prices.columns, **case.prices.begun},
             "groups": {name: list(each) for name, each in case.prices.groups.items()},
@@ -274,8 +275,7 @@ class Asking:
     def record_table(self) -> str:
         """Write what was known and the answers as CSV, a line for each."""
         out = io.StringIO()
-        names = [each["name"] for each in self.targets]
-        ends = [f"{name} {what}" for name in names for what in ("predicted", "low", "high")]
+        ends = [f"{each['target']} {what}" for each in self._start for what in _columns(each)]
         lines: list[list[Any]] = [["column", "answer", "value", "gain", "cost", *ends]]
         for name, value in self._case.given.items():
             lines.append([name, "known", cell(value), "", "", *[""] * len(ends)])
@@ -354,9 +354,17 @@ def _prediction(each: "Prediction") -> dict[str, Any]:
     }
 
 
+def _columns(prediction: dict[str, Any]) -> list[str]:
+    """Name what a line of the record says of a target: its ends, or the share of each class."""
+    if prediction["shares"] is None:
+        return ["predicted", "low", "high"]
+    return ["predicted", *(f"{each['value']}: probability" for each in prediction["shares"])]
+
+
 def _numbers(predictions: list[dict[str, Any]]) -> list[Any]:
-    return [
-        "" if each[what] is None else each[what]
-        for each in predictions
-        for what in ("value", "low", "high")
-    ]
+    found: list[Any] = []
+    for each in predictions:
+        rest = each["shares"]
+        ends = [each["low"], each["high"]] if rest is None else [part["share"] for part in rest]
+        found += ["" if x is None else x for x in (each["value"], *ends)]
+    return found
