@@ -128,7 +128,8 @@ function legsOf({ progress, task }) {
 
 function timeLeft({ progress, state }) {
   if (state === "waiting") return "It begins by itself.";
-  if (progress.stage === "starting" || progress.stage === "finishing") return "This takes some seconds.";
+  if (progress.stage === "starting") return "This takes some seconds to half a minute.";
+  if (progress.stage === "finishing") return "This takes some seconds.";
   if (progress.seconds_left === null) return "How long this takes is not known yet.";
   return `About ${duration(progress.seconds_left)} left in this stage`;
 }
