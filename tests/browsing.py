@@ -128,6 +128,15 @@ class Page:
         """Ask as the page would: the status, the name of the file, and its beginning."""
         return tuple(self.driver.execute_async_script(FETCH, address))
 
+    def made(self, module: str, script: str) -> Any:
+        """Run a script with what a module of the page has, `part`, and give what it returns.
+
+        What it puts into `box` stands at the end of the page, and looks as it would in a view.
+        """
+        return self.driver.execute_async_script(
+            MADE.replace("SCRIPT", script), f"{self.address}/page/{module}"
+        )
+
     @property
     def fits(self) -> bool:
         """Whether nothing reaches over the right edge."""
@@ -153,6 +162,12 @@ class Page:
         return [address for address in asked if not address.startswith(own)]
 
 
+MADE = """
+const [module, done] = arguments;
+const box = document.createElement("div");
+document.querySelector("main").append(box);
+import(module).then((part) => { SCRIPT }).then(done, (problem) => done(String(problem)));
+"""
 CLICKED = ("button", "a", "label", "summary")
 FETCH = """
 const [address, done] = arguments;

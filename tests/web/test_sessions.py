@@ -146,6 +146,14 @@ def test_the_record_goes_on_elsewhere(client: TestClient, model_file: Path, tmp_
     assert only[:3] == ["age", "value", "44"]
 
 
+def test_what_looks_like_a_slip_is_taken_and_doubted(client: TestClient) -> None:
+    session = begin(client, known={"sex": "male"})
+    assert session["doubts"] == {}
+    told = say(client, session, "age", 440).json()
+    assert told["known"]["age"] == 440
+    assert "440 lies far outside of what column 'age' mostly was" in told["doubts"]["age"]
+
+
 @pytest.mark.parametrize(
     ("column", "value", "told"),
     [

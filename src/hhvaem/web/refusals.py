@@ -2,11 +2,31 @@
 
 import re
 
-# In messages of the library: what to pass in Python.
-_KINDS = re.compile(r"with kinds=\{(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"): '(\w+)'\}")
+# What the page calls kinds (`page/parts/kinds.js`).
+LABELS = {
+    "real": "any number",
+    "positive": "number from 0",
+    "count": "whole number",
+    "binary": "two levels",
+    "categorical": "levels",
+    "ordinal": "levels in order",
+    "datetime": "date",
+    "constant": "always the same",
+    "ignored": "left as it is",
+}
+_NAME = r"(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
 # Rules, which the page calls otherwise.
 _RULE_OF = {"edge": "edges", "sure": "sure"}
 _RULES = re.compile(r"\b(?:decided|confident), or --(edge|sure)\b")
+# In messages of the library: what to pass in Python.
+_KINDS = re.compile(rf"kinds=\{{{_NAME}: '(\w+)'\}}")
+_LEAVING = re.compile(rf"pass it through with kinds=\{{{_NAME}: 'ignored'\}}")
+_CANNOT = re.compile(rf"^(Column {_NAME} cannot be) (\w+)(?=:)")
+_ASKED = re.compile(r"(?<=; )ask for ('\w+'(?: or '\w+')?)(?=\.$)")
+_MISSING = re.compile(
+    r"make (it|them) missing \(on the command line: --missing\)(?: and convert it to \w+)?"
+)
+_MISSING_HERE = r"name \1 on the start page, below the place for files, and choose the file again"
 
 
 class RefusedError(Exception):
@@ -31,12 +51,20 @@ def absent(what: str) -> RefusedError:
 
 
 def for_readers(sentence: str) -> str:
-    """Say without Python and without options of a command what a message says with them.
+    """Say in the words of the page what a message says in Python or with options of a command.
 
     Examples
     --------
-    >>> for_readers("pass it through with kinds={'zip code': 'ignored'}.")
-    "pass it through as 'ignored'."
+    >>> for_readers("drop it, or pass it through with kinds={'zip code': 'ignored'}.")
+    'drop it, or leave it as it is.'
+    >>> for_readers("model it anyway with kinds={'zip code': 'categorical'}.")
+    "model it anyway as 'levels'."
+    >>> for_readers("looks like a row number; kinds={'id': 'ignored'} leaves it out")
+    "looks like a row number; choosing 'left as it is' leaves it out"
+    >>> for_readers("Column 'age' cannot be count: it holds 0.5 in row 0; ask for 'real'.")
+    "Column 'age' cannot be 'whole number': it holds 0.5 in row 0; choose 'any number'."
+    >>> for_readers("'?' is there; make it missing (on the command line: --missing)")
+    "'?' is there; name it on the start page, below the place for files, and choose the file again"
     >>> for_readers("fit a model for each, or say --task for all.")
     'fit a model for each, or say kind_of_target for all.'
     >>> for_readers("`kinds` names no column."), for_readers("Name the levels that --kind names.")
@@ -46,10 +74,22 @@ def for_readers(sentence: str) -> str:
     """
     found = _RULES.sub(lambda rule: f"the rule `{_RULE_OF[rule[1]]}`", sentence)
     found = re.sub(r" \((?:decided, --edge|confident, --sure)\)", "", found)
-    found = _KINDS.sub(r"as '\1'", found)
+    found = _LEAVING.sub("leave it as it is", _MISSING.sub(_MISSING_HERE, found))
+    found = _CANNOT.sub(lambda told: f"{told[1]} '{_label(told[2])}'", found)
+    found = _ASKED.sub(lambda told: f"choose {_labelled(told[1])}", found)
+    found = re.sub(rf"with {_KINDS.pattern}", lambda told: f"as '{_label(told[1])}'", found)
+    found = _KINDS.sub(lambda told: f"choosing '{_label(told[1])}'", found)
     found = re.sub(r" \(in polars an Enum; on the command line: [^)]*\)", "", found)
     found = found.replace("--task", "kind_of_target")
     return re.sub(r"(^|[.!?] )?(?:`kinds`|--kind\b)", _request, found)
+
+
+def _label(kind: str) -> str:
+    return LABELS.get(kind, kind)
+
+
+def _labelled(kinds: str) -> str:
+    return re.sub(r"'(\w+)'", lambda told: f"'{_label(told[1])}'", kinds)
 
 
 def _request(found: re.Match[str]) -> str:

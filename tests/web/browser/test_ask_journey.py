@@ -1,6 +1,8 @@
 """The journey through questions and answers, in a browser."""
 
 from browsing import Page
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.select import Select
 
 
@@ -99,8 +101,104 @@ def test_a_wrong_answer_is_refused_beside_its_field(page: Page) -> None:
     offered = [option.text for option in Select(select).options]
     Select(select).select_by_visible_text("bmi" if "bmi" in offered else "crp")
     page.see("details.card input[type=text]").send_keys("heavy")
-    page.click("Answer", "details.card")
+    # By keys: to the button, which waits meanwhile and so would lose the focus.
+    ActionChains(page.driver).send_keys(Keys.TAB, Keys.SPACE).perform()
     page.wait(lambda: "heavy" in page.see("details.card .problem").text, "the sentence")
+    marked_and_focused(page, "heavy")
+    wrong = page.run("return document.activeElement")
+    wrong.clear()
+    wrong.send_keys("30")
+    page.click("Answer", "details.card")
+    page.wait(lambda: not page.all("details.card .problem"), "the end of the sentence")
+
+
+def marked_and_focused(page: Page, value: str) -> None:
+    """See that the field with a value has the focus, and that its sentence belongs to it."""
+    focused = page.run("return document.activeElement")
+    assert focused.get_attribute("value") == value
+    assert focused.get_attribute("aria-invalid") == "true"
+    sentence = page.run(
+        "return document.getElementById(arguments[0].getAttribute('aria-describedby'))", focused
+    )
+    assert sentence.is_displayed()
+    assert sentence.get_attribute("role") == "alert"
+    assert page.run("return arguments[0].closest('label').nextElementSibling", focused) == sentence
+
+
+def test_what_is_known_and_wrong_is_told_at_its_field(page: Page) -> None:
+    begun(page)
+    field(page, "crp").send_keys("high")
+    page.click("Ask the first question")
+    page.wait(lambda: "'high' is no value of 'crp'" in page.see(".problem").text, "the sentence")
+    marked_and_focused(page, "high")
+    field(page, "crp").clear()
+    # A field that is folded away is unfolded: by the page, and where the browser refuses it.
+    page.click("When is it enough?")
+    field(page, "Enough when it surely lies on one side of").send_keys("here")
+    page.click("When is it enough?")
+    page.click("Ask the first question")
+    page.wait(lambda: "Give a number" in page.see(".problem").text, "the sentence")
+    marked_and_focused(page, "here")
+    field(page, "Enough when it surely lies on one side of").clear()
+    most = field(page, "Ask at most so many questions")
+    most.send_keys("0")
+    page.click("When is it enough?")
+    page.click("Ask the first question")
+    page.wait(most.is_displayed, "the field that is refused")
+    most.clear()
+    page.click("Ask the first question")
+    page.at("/session/")
+
+
+def test_a_question_that_tells_nothing_says_so(page: Page) -> None:
+    told = page.made("parts/question.js", NOTHING)
+    assert told["reason"].startswith("Of 2 questions none is expected to tell much about glucose")
+    assert told["bar"] == 0
+
+
+NOTHING = """
+  const question = {name: "age", columns: ["age"], gain: 0.0004, error: 0.001, cost: 1,
+    reason: "It tells most.", others: [{name: "sex", columns: ["sex"], gain: 0, cost: 1}]};
+  const session = {id: "none", question, open: ["age"], targets: [{name: "glucose"}], unit: "nats"};
+  const columns = new Map([["age", {name: "age", input: "number", legal: "a number"}]]);
+  box.append(part.questionCard(session, columns, 0.0004, () => {}));
+  return {
+    reason: box.querySelector("h2 + p").textContent,
+    bar: box.querySelector(".room .bar").offsetWidth,
+  };
+"""
+
+
+def test_shares_stay_on_one_line(page: Page) -> None:
+    for width in (1280, 390):
+        page.look(width=width)
+        page.open("/ask")
+        heights = page.made("parts/prediction.js", SHARES)
+        assert len(heights) == 2
+        assert max(heights) < 30
+
+
+SHARES = """
+  const target = part.predictionOf({name: "ill", classes: ["no", "yes"], span: null});
+  const shares = [{value: "no", share: 0.999}, {value: "yes", share: 0.001}];
+  const start = [{target: "ill", value: "no", shares}];
+  target.update({start, history: []});
+  box.append(target.node);
+  return [...box.querySelectorAll(".share")].map((node) => node.offsetHeight);
+"""
+
+
+def test_a_model_and_a_new_one_stand_apart(page: Page) -> None:
+    page.click("Use the example")
+    page.at("/table/")
+    page.open("/ask")
+    # A quick model is what one begins with, and is not what decisions are made by.
+    quick = next(each for each in page.all(".choice label") if "Quick look" in each.text)
+    assert "about a minute" in quick.text
+    assert "before a model is used for decisions" in quick.text.lower()
+    models, card = page.all(".entries")[0].rect, page.see(".card").rect
+    assert models["width"] == card["width"]
+    assert card["y"] - (models["y"] + models["height"]) >= 16
 
 
 def test_costs_are_changed(page: Page) -> None:
@@ -110,6 +208,8 @@ def test_costs_are_changed(page: Page) -> None:
     page.see(".question")
     name = asked(page).removeprefix("What is ").removesuffix("?")
     page.click("Change them")
+    fields = [each for each in page.all("main .wide label.field") if each.is_displayed()]
+    assert len({each.rect["x"] for each in fields}) >= 3
     cost = field(page, name)
     cost.clear()
     cost.send_keys("500")

@@ -9,6 +9,8 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.select import Select
 
+from hhvaem.web.refusals import LABELS
+
 TRAINED = 300  # seconds, on a machine that has other things to do
 
 
@@ -33,7 +35,7 @@ def test_from_a_file_to_its_filled_table(page: Page, small: Path) -> None:
     page.read("people.csv")
     page.see("td.hole")
     # The identifier is left as it is, and it is said why.
-    page.see("tr.left-out")
+    page.see(".columns .left-out")
     assert "identifier" in page.see(".refused").text
     assert len(page.all(".strip")) == 4
 
@@ -97,6 +99,94 @@ def test_a_kind_is_changed(page: Page) -> None:
     page.driver.refresh()
     kept = page.see("select[aria-label='Kind of visits']")
     assert kept.get_attribute("value") == "real"
+
+
+@pytest.fixture
+def messy(tmp_path: Path) -> Path:
+    """A table of which much is to be said, and with a column of a strange name."""
+    lines = ["patient id,ward,weight,__proto__,remark"]
+    for i in range(60):
+        ward = ("Innere", "Neuro", "-")[i % 3]
+        weight = -999 if i % 9 == 0 else 60 + i % 17
+        lines.append(f"{1000 + i},{ward},{weight},{i % 4},text no {i}")
+    path = tmp_path / "messy.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_notes_have_the_words_of_the_page(page: Page, messy: Path) -> None:
+    page.upload(messy)
+    page.at("/table/")
+    page.see(".columns .why")
+    text = page.text()
+    for strange in ("kinds=", "--", "command line", "'ignored'", "'categorical'"):
+        assert strange not in text
+    notes = {each.text for each in page.all(".columns .why")}
+    assert "looks like a row number; choosing 'left as it is' leaves it out" in notes
+    assert any(note.startswith("'-'") and "on the start page" in note for note in notes)
+    assert any(note.startswith("-999") and "on the start page" in note for note in notes)
+    assert "leave it as it is or model it anyway as 'levels'" in page.see(".refused").text
+    # The labels that sentences of the server have are those of the selects.
+    options = page.all(".columns option")
+    called = {each.get_attribute("value"): each.get_attribute("text") for each in options}
+    assert called.items() <= LABELS.items()
+    assert {"ignored", "categorical", "real"} <= set(called)
+
+
+def test_a_kind_that_does_not_fit_is_told_at_its_select(page: Page, messy: Path) -> None:
+    page.upload(messy)
+    page.at("/table/")
+    select = page.see("select[aria-label='Kind of ward']")
+    Select(select).select_by_visible_text("two levels")
+    problem = page.see(".columns .problem")
+    assert "'ward' cannot be 'two levels'" in problem.text
+    assert problem.text.endswith("choose 'levels'.")
+    assert page.run("return document.activeElement") == select
+    assert select.get_attribute("value") == "categorical"
+    assert select.get_attribute("aria-invalid") == "true"
+    assert select.get_attribute("aria-describedby") == problem.get_attribute("id")
+
+
+def test_a_column_of_any_name_gets_another_kind(page: Page, messy: Path) -> None:
+    page.upload(messy)
+    page.at("/table/")
+    for name, kind in (("__proto__", "any number"), ("weight", "levels")):
+        Select(page.see(f"select[aria-label='Kind of {name}']")).select_by_visible_text(kind)
+        page.wait(
+            lambda name=name: page.all(f"[aria-label='Kind of {name}']")[0].is_enabled(),
+            "the change",
+        )
+    page.driver.refresh()
+    assert page.see("select[aria-label='Kind of __proto__']").get_attribute("value") == "real"
+    assert page.see("select[aria-label='Kind of weight']").get_attribute("value") == "categorical"
+
+
+def test_seconds_go_on_while_the_server_is_silent(page: Page) -> None:
+    page.click("Use the example")
+    page.at("/table/")
+    page.read("about a minute")
+    page.run(SILENCED)
+    page.click("Fill the holes", "main form")
+    page.at("/job/")
+    under = ".facts div:last-child"
+    page.wait(lambda: "under way for" in page.see(under).text, "the time")
+    page.wait(lambda: page.run("return window.silent"), "the silence")
+    before = page.see(under).text
+    page.wait(lambda: page.see(under).text != before, "another second")
+    page.click("Cancel")
+    page.read("Cancelled")
+
+
+SILENCED = """
+const { addEventListener } = EventSource.prototype;
+EventSource.prototype.addEventListener = function (name, deed) {
+  addEventListener.call(this, name, (event) => {
+    if (name === "job" && window.silent) return;
+    deed(event);
+    if (name === "job") window.silent = JSON.parse(event.data).state === "running";
+  });
+};
+"""
 
 
 def test_levels_are_put_in_order(page: Page) -> None:

@@ -61,6 +61,27 @@ def test_a_phone_has_no_need_to_scroll_sideways(page: Page) -> None:
     assert all("404" in each and "/api/tables/gone" in each for each in complaints)
 
 
+def test_columns_and_what_is_said_of_them_have_room(page: Page, tmp_path: Path) -> None:
+    long = "age at admission to the hospital in whole years"
+    path = tmp_path / "long.csv"
+    path.write_text("\n".join([f"number,{long},ward", *(f"{i},{i % 9},-" for i in range(40))]))
+    page.upload(path)
+    page.at("/table/")
+    for width in (1280, 1000, 390):
+        page.look(width=width)
+        page.wait(lambda: page.fits, "a page that fits")
+        assert page.run("const {scrollWidth, clientWidth} = document.querySelector('.columns');"
+                        "return scrollWidth <= clientWidth")  # fmt: skip
+        for note in page.all(".columns .why"):
+            assert note.size["width"] > 0.8 * page.see(".columns").size["width"]
+        select = page.see(f"select[aria-label='Kind of {long}']").rect
+        assert select["x"] + select["width"] <= width
+    # A long name does not push its cells off a phone.
+    edge = page.run("return document.querySelector('.grid tbody td:nth-of-type(2)')"
+                    ".getBoundingClientRect().right")  # fmt: skip
+    assert edge <= 390
+
+
 def test_dark_by_the_system_and_by_the_button(page: Page) -> None:
     def ground() -> str:
         return page.run("return getComputedStyle(document.body).backgroundColor")

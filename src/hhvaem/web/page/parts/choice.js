@@ -25,8 +25,14 @@ export function choice(legend, options, chosen, called = (name) => name) {
 }
 
 const PRESETS = { fast: "Quick look", default: "Thorough" };
+// From the click to the end, which is longer than training alone.
+const QUICK = "for a first look, in about a minute; large tables take longer";
 
-/** Choose how long to train. */
-export function presetChoice(about) {
-  return choice("How thoroughly?", about.presets, "fast", (name) => PRESETS[name] ?? name);
+/** Choose how long to train; `caution` is said of the quick way, too. */
+export function presetChoice(about, caution = "") {
+  const presets = about.presets.map(({ name, says }) => ({
+    name,
+    says: name === "fast" ? `${QUICK}${caution}` : says,
+  }));
+  return choice("How thoroughly?", presets, "fast", (name) => PRESETS[name] ?? name);
 }

@@ -39,7 +39,7 @@ function radios(levels, label) {
   return {
     node: h(
       "fieldset",
-      { class: "levels" },
+      { class: "levels", role: "radiogroup" },
       h("legend", {}, label),
       h(
         "div",

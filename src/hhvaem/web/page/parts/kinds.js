@@ -5,45 +5,44 @@ import { h, put } from "../dom.js";
 import { announce } from "../live.js";
 import { percent, plural } from "../words.js";
 import { orderDialog } from "./order.js";
-import { problemSlot } from "./problem.js";
+import { attempt, problemSlot } from "./problem.js";
 import { strip } from "./strip.js";
 
 /** Show the columns; `changed` is called with the table after a kind was changed. */
 export function kindsTable(table, map, about, changed) {
-  const body = h("tbody");
+  const list = h("ul");
   const says = new Map(about.kinds.map((kind) => [kind.name, kind.says]));
   let current = table;
 
   function show() {
-    put(body, current.columns.map(row));
+    put(list, current.columns.map(entry));
   }
 
-  function row(column) {
+  function entry(column) {
     const slot = problemSlot();
     const select = h(
       "select",
       { "aria-label": `Kind of ${column.name}`, value: column.kind },
       options(column).map((kind) => h("option", { value: kind }, called(kind, says))),
     );
-    select.addEventListener("change", () => change(column, select, slot));
+    select.addEventListener("change", () =>
+      attempt(select, slot, () => change(column, select), () => select),
+    );
     return h(
-      "tr",
+      "li",
       { class: column.kind === "ignored" ? "left-out" : null },
-      h("th", { scope: "row" }, h("span", { class: "name", title: column.name }, column.name)),
-      h("td", {}, select, slot.node),
-      h(
-        "td",
-        { class: "holes" },
-        strip(map.bands, current.rows, column.index, column.name, column.missing),
-      ),
-      h("td", { class: "number" }, column.missing ? percent(column.missing / current.rows) : "none"),
-      h("td", { class: "remark" }, remark(column)),
+      h("strong", { class: "name", title: column.name }, column.name),
+      select,
+      strip(map.bands, current.rows, column.index, column.name, column.missing),
+      h("span", { class: "number" }, missing(column, current.rows)),
+      h("span", { class: "values" }, values(column)),
+      // Why a column is left as it is stands above the list.
+      column.note && !column.problem && h("p", { class: "why" }, column.note),
+      slot.node,
     );
   }
 
-  async function change(column, select, slot) {
-    slot.clear();
-    select.disabled = true;
+  async function change(column, select) {
     try {
       const said = await saidWith(current, column, select.value);
       if (said === null) {
@@ -51,41 +50,38 @@ export function kindsTable(table, map, about, changed) {
         return;
       }
       current = await api.setKinds(current.id, said);
-      show();
-      body.rows[column.index].querySelector("select").focus();
-      announce(`${column.name} is taken for ${current.columns[column.index].kind} now.`);
-      changed(current);
     } catch (problem) {
       select.value = column.kind;
-      slot.show(problem);
-    } finally {
-      select.disabled = false;
+      throw problem;
     }
+    show();
+    list.children[column.index].querySelector("select").focus();
+    const { kind } = current.columns[column.index];
+    announce(`${column.name} is taken for ${called(kind, says)} now.`);
+    changed(current);
   }
 
   show();
   return h(
     "div",
-    { class: "scroll", role: "region", "aria-label": "Columns", tabindex: "0" },
+    { class: "scroll columns", role: "region", "aria-label": "Columns", tabindex: "0" },
+    // Each entry says by itself what it is, to those who hear it.
     h(
-      "table",
-      { class: "columns" },
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          h("th", { scope: "col" }, "column"),
-          h("th", { scope: "col" }, "taken for"),
-          h("th", { scope: "col" }, "holes, from the first row to the last"),
-          h("th", { scope: "col", class: "number" }, "missing"),
-          h("th", { scope: "col" }, "values"),
-        ),
+      "div",
+      { class: "heads", "aria-hidden": "true" },
+      ["column", "taken for", "holes, by row", "missing", "values"].map((text) =>
+        h("span", { class: text === "missing" ? "number" : null }, text),
       ),
-      body,
     ),
+    list,
   );
+}
+
+function missing(column, rows) {
+  return [
+    column.missing ? percent(column.missing / rows) : "none",
+    h("span", { class: "spelt" }, " missing"),
+  ];
 }
 
 /** Of a constant column the kind is not among those to choose from. */
@@ -109,36 +105,37 @@ function called(kind, says) {
   return CALLED[kind] ?? says.get(kind) ?? kind;
 }
 
-function remark(column) {
-  // Why stands above the table, where there is room for it.
+function values(column) {
   if (column.problem) return null;
-  return [
-    column.level_count > 6 ? plural(column.level_count, "level") : column.values,
-    column.note && h("span", { class: "why" }, column.note),
-  ];
+  return column.level_count > 6 ? plural(column.level_count, "level") : column.values;
 }
 
 /** What is to be said of all columns where one becomes another kind; null where nobody goes on. */
 async function saidWith(table, column, kind) {
-  const [kinds, orders] = [{}, {}];
+  // No plain objects until all is gathered: `__proto__` is a name of a column like others.
+  const [kinds, orders] = [new Map(), new Map()];
   for (const other of table.columns) {
     if (other.index === column.index) continue;
-    if (isOrdered(other)) orders[other.name] = other.levels;
-    else if (other.kind !== other.inferred) kinds[other.name] = other.kind;
+    if (isOrdered(other)) orders.set(other.name, other.levels);
+    else if (other.kind !== other.inferred) kinds.set(other.name, other.kind);
   }
   if (kind === "ordinal" && column.storage === "text" && !column.ordered) {
     const levels = column.levels ?? (await asLevels(table, column, kinds, orders));
     const order = await orderDialog(column.name, levels);
     if (order === null) return null;
-    orders[column.name] = order;
-  } else kinds[column.name] = kind;
-  return { kinds, orders };
+    orders.set(column.name, order);
+  } else kinds.set(column.name, kind);
+  return wish(kinds, orders);
+}
+
+function wish(kinds, orders) {
+  return { kinds: Object.fromEntries(kinds), orders: Object.fromEntries(orders) };
 }
 
 /** Levels of a column that was left as it is are not known yet. */
 async function asLevels(table, column, kinds, orders) {
-  const said = { kinds: { ...kinds, [column.name]: "categorical" }, orders };
-  const told = await api.setKinds(table.id, said);
+  const asked = new Map(kinds).set(column.name, "categorical");
+  const told = await api.setKinds(table.id, wish(asked, orders));
   return told.columns[column.index].levels;
 }
 

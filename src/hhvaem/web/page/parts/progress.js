@@ -36,7 +36,9 @@ export function progressCard(job, { signal, ended }) {
   const slot = problemSlot();
   const losses = remembered(job.id);
   const cancel = h("button", { type: "button" }, "Cancel");
+  const under = h("dd");
   let [said, drawn] = ["", 0];
+  let clock = 0;
 
   cancel.addEventListener("click", () =>
     attempt(cancel, slot, async () => ended(await api.cancel(job.id))),
@@ -56,13 +58,39 @@ export function progressCard(job, { signal, ended }) {
       drawn = values.length;
       put(curve, drawnToFit(h("div"), (width) => sparkline(values, width)));
     }
-    put(facts, factsOf(now, losses));
+    put(facts, factsOf(now, losses, under));
+    tick(now);
     const news = `${stage.textContent}${quarters(progress)}`;
     if (news !== said) announce((said = news));
   }
 
+  /** Let the seconds go on between what the server tells. */
+  function tick({ progress, state }) {
+    clearInterval(clock);
+    const heard = performance.now();
+    const write = () => {
+      const since = state === "running" ? (performance.now() - heard) / 1000 : 0;
+      under.textContent = duration(progress.seconds + since);
+    };
+    write();
+    if (state === "running" && !signal.aborted) clock = setInterval(write, 1000);
+  }
+
+  function stop() {
+    clearInterval(clock);
+  }
+
   show(job);
-  follow(job.id, { signal, changed: show, ended, lost: (text) => slot.show(text) });
+  signal.addEventListener("abort", stop);
+  follow(job.id, {
+    signal,
+    changed: show,
+    ended(last) {
+      stop();
+      ended(last);
+    },
+    lost: (text) => slot.show(text),
+  });
   return h(
     "div",
     { class: "progress" },
@@ -100,12 +128,13 @@ function legsOf({ progress, task }) {
 
 function timeLeft({ progress, state }) {
   if (state === "waiting") return "It begins by itself.";
-  if (progress.stage === "starting" || progress.stage === "finishing") return "This takes some seconds.";
+  if (progress.stage === "starting") return "This takes some seconds to half a minute.";
+  if (progress.stage === "finishing") return "This takes some seconds.";
   if (progress.seconds_left === null) return "How long this takes is not known yet.";
   return `About ${duration(progress.seconds_left)} left in this stage`;
 }
 
-function factsOf({ progress }, losses) {
+function factsOf({ progress, state }, losses, under) {
   const facts = [];
   if (progress.steps) {
     const what = progress.stage === "filling" ? "rows" : "steps";
@@ -115,8 +144,12 @@ function factsOf({ progress }, losses) {
   if (progress.acceptance !== null) {
     facts.push(["trial moves accepted", percent(progress.acceptance)]);
   }
-  if (progress.seconds >= 1) facts.push(["under way for", duration(progress.seconds)]);
-  return facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)));
+  const shown = facts.map(([name, value]) => fact(name, h("dd", {}, value)));
+  return state === "running" ? [...shown, fact("under way for", under)] : shown;
+}
+
+function fact(name, value) {
+  return h("div", {}, h("dt", {}, name), value);
 }
 
 /** Losses seen so far, also before a reload. */

@@ -6,7 +6,7 @@ import { asTable } from "../plots/picture.js";
 import { listed, number, plural, spoken } from "../words.js";
 import { valueField } from "./fields.js";
 import { inWords, shortly } from "./prediction.js";
-import { attempt, problemSlot } from "./problem.js";
+import { Mistake, attempt, problemSlot } from "./problem.js";
 
 /**
  * Show a question.
@@ -23,7 +23,7 @@ export function questionCard(session, columns, most, answered) {
     { class: "card question", "aria-label": "Next question" },
     h("p", { class: "eyebrow" }, "Next question"),
     h("h2", {}, title(question, asked)),
-    h("p", {}, question.reason),
+    h("p", {}, tellsNothing(question) ? nothing(question, session.targets) : question.reason),
     gainBar(question, most, session.unit),
     answerForm(session.id, asked.map((name) => columns.get(name)), answered),
     why(session.id, asked[0]),
@@ -35,11 +35,25 @@ function title(question, asked) {
   return asked.length === 1 ? `What is ${asked[0]}?` : `What are ${listed(asked)}?`;
 }
 
+/** Whether what a question would tell is nothing in the digits that are shown. */
+function tellsNothing({ gain }) {
+  return gain !== null && gain < 0.005;
+}
+
+function nothing({ others: rest }, targets) {
+  const about = listed(targets.map(({ name }) => name));
+  return rest.length
+    ? `Of ${rest.length + 1} questions none is expected to tell much about ${about}; this one comes first.`
+    : `It is all that can be asked, and is not expected to tell much about ${about}.`;
+}
+
 const BIT = "0.69 nats would settle an even yes-or-no question";
 
-function gainBar({ gain, error, cost }, most, unit) {
+function gainBar(question, most, unit) {
+  const { gain, error, cost } = question;
   const bar = h("span", { class: "bar" });
-  bar.style.width = `${most > 0 && gain !== null ? Math.max((100 * gain) / most, 1.5) : 0}%`;
+  const empty = gain === null || tellsNothing(question);
+  bar.style.width = `${empty ? 0 : Math.max((100 * gain) / most, 1.5)}%`;
   const give = error === null ? "" : ` ± ${error.toFixed(2)}`;
   const told = gain === null ? "not known" : `${Math.max(gain, 0).toFixed(2)}${give} ${unit}`;
   return h(
@@ -68,12 +82,21 @@ export function answerForm(id, columns, answered) {
   const never = h("button", { type: "button" }, "Cannot be measured");
 
   async function say(button, answers) {
-    await attempt(button, slot, async () => {
-      let session;
-      // One after the other: each answer is told with what is known by then.
-      for (const answer of answers()) session = await api.answer(id, answer);
-      answered(session);
-    });
+    let asked;
+    await attempt(
+      button,
+      slot,
+      async () => {
+        let session;
+        // One after the other: each answer is told with what is known by then.
+        for (const answer of answers()) {
+          asked = answer.column;
+          session = await api.answer(id, answer);
+        }
+        answered(session);
+      },
+      () => fields.find(([{ name }]) => name === asked)[1].control,
+    );
   }
 
   const all = (answer) => () => columns.map(({ name }) => ({ column: name, answer }));
@@ -102,7 +125,10 @@ function entered(fields) {
   const given = fields
     .map(([{ name }, field]) => ({ column: name, answer: "value", value: field.read() }))
     .filter(({ value }) => value !== "");
-  if (!given.length) throw new Error("Enter a value, or choose one of the other answers.");
+  if (!given.length) {
+    const [[, first]] = fields;
+    throw new Mistake("Enter a value, or choose one of the other answers.", first.control);
+  }
   return given;
 }
 

@@ -2,6 +2,7 @@
 
 import { h } from "../dom.js";
 import { plural } from "../words.js";
+import { Mistake } from "./problem.js";
 
 /** Fields for the cost of each of some names; `read()` gives all of them. */
 export function costFields(costs) {
@@ -46,19 +47,21 @@ export function ruleFields(rules, targets) {
   ].filter(Boolean);
   return {
     node: h("div", { class: "fields" }, fields.map(([, , node]) => node)),
+    /** Of each rule its name, as the server's sentences have it, and its field. */
+    controls: fields.map(([name, input]) => [name, input]),
     read() {
       const given = fields.filter(([, input]) => input.value.trim() !== "");
       return Object.fromEntries(
-        given.map(([name, input]) => [name, name === "edges" ? edges(input.value) : Number(input.value)]),
+        given.map(([name, input]) => [name, name === "edges" ? edges(input) : Number(input.value)]),
       );
     },
   };
 }
 
-function edges(text) {
-  const values = text.split(/[\s,;]+/).filter(Boolean).map(Number);
+function edges(input) {
+  const values = input.value.split(/[\s,;]+/).filter(Boolean).map(Number);
   if (values.some(Number.isNaN)) {
-    throw new Error("Give a number to lie on one side of, or several with commas between them.");
+    throw new Mistake("Give a number to lie on one side of, or several with commas between them.", input);
   }
   return values;
 }

@@ -15,9 +15,11 @@ export function fillForm(table, about) {
   }));
 }
 
+const TRYING = ". Before a model is used for decisions, train a thorough one";
+
 /** Start a model that predicts a column of a table, and can be asked about it. */
 export function askForm(table, about) {
-  const preset = presetChoice(about);
+  const preset = presetChoice(about, TRYING);
   const columns = table.columns.filter(({ kind }) => kind !== "ignored" && kind !== "constant");
   const target = h(
     "select",

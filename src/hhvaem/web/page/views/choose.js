@@ -14,7 +14,7 @@ export async function chooseView() {
   const names = new Map(models.map((model) => [model.id, targetsOf(model)]));
   return h(
     "div",
-    {},
+    { class: "narrow" },
     h(
       "section",
       { class: "hero" },
@@ -95,7 +95,7 @@ async function newModel(about, state) {
   if (state.tables.length) await show(state.tables[0].id);
   return h(
     "section",
-    { class: "card narrow" },
+    { class: "card apart" },
     h("h2", {}, state.tables.length ? "Learn from a table" : "First it learns from a table"),
     state.tables.length
       ? h("label", { class: "field" }, "Table", select)

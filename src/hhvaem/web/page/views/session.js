@@ -4,7 +4,7 @@ import { api } from "../api.js";
 import { h, put, svg } from "../dom.js";
 import { announce } from "../live.js";
 import { inWords, predictionOf, shortly } from "../parts/prediction.js";
-import { attempt, problemSlot } from "../parts/problem.js";
+import { attempt, problemSlot, unfoldInvalid } from "../parts/problem.js";
 import { answerForm, questionCard } from "../parts/question.js";
 import { costFields, ruleFields, rulesInWords } from "../parts/settings.js";
 import { listed, number, plural, spoken } from "../words.js";
@@ -15,7 +15,9 @@ export async function sessionView({ params: [id] }) {
   const columns = new Map(model.columns.map((column) => [column.name, column]));
   const targets = first.targets.map(predictionOf);
   const asked = h("div");
-  const [other, said, settings, record] = [h("div"), h("div"), h("div"), h("div")];
+  const [other, said, record] = [h("div"), h("div"), h("div")];
+  // Fields for all columns want the whole width.
+  const settings = h("div", { class: "wide" });
   let most = 0;
 
   function show(session) {
@@ -24,6 +26,7 @@ export async function sessionView({ params: [id] }) {
       asked,
       session.question ? questionCard(session, columns, most, moved) : stopSign(session),
       session.question && session.worthless && enough(),
+      ...Object.values(session.doubts).map((doubt) => h("p", { class: "note" }, doubt)),
     );
     put(other, another(session, columns, moved));
     for (const target of targets) target.update(session);
@@ -59,7 +62,7 @@ export async function sessionView({ params: [id] }) {
       h("div", { class: "predictions" }, targets.map(({ node }) => node)),
       other,
     ),
-    h("div", { class: "cards" }, said, settings, record),
+    h("div", { class: "cards two" }, said, record, settings),
   );
 }
 
@@ -192,6 +195,7 @@ function settingsCard(session, changed) {
     slot.node,
     h("div", { class: "buttons" }, button),
   );
+  unfoldInvalid(form);
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const now = await attempt(button, slot, () =>

@@ -4,7 +4,7 @@ import { api } from "../api.js";
 import { h } from "../dom.js";
 import { valueField } from "../parts/fields.js";
 import { notesOf } from "../parts/notes.js";
-import { attempt, problemSlot } from "../parts/problem.js";
+import { attempt, namedIn, problemSlot, unfoldInvalid } from "../parts/problem.js";
 import { costFields, ruleFields } from "../parts/settings.js";
 import { go } from "../router.js";
 import { listed } from "../words.js";
@@ -59,18 +59,22 @@ export async function setupView({ params: [id] }) {
     slot.node,
     h("div", { class: "buttons" }, button),
   );
+  unfoldInvalid(form);
+  const entered = () => fields.filter(([, field]) => field.read() !== "");
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    attempt(button, slot, async () => {
-      const known = fields.map(([name, field]) => [name, field.read()]);
+    const begin = async () => {
       const session = await api.newSession({
         model: id,
-        known: Object.fromEntries(known.filter(([, value]) => value !== "")),
+        known: Object.fromEntries(entered().map(([name, field]) => [name, field.read()])),
         costs: costs.read(),
         rules: rules.read(),
       });
       go(`/session/${session.id}`);
-    });
+    };
+    attempt(button, slot, begin, (problem) =>
+      namedIn(problem, entered().map(([name, field]) => [name, field.control])),
+    );
   });
   return h(
     "div",
