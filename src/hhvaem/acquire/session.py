@@ -28,8 +28,9 @@ from hhvaem.table import decode_value
 LEVEL, IMAGINED = 0.9, (0.1, 0.5, 0.9)
 # The standard scores between which nearly all of a target lies.
 SPAN = 2.3
-# The standard score beyond which a value is told to be doubtful: one of 15,000 is.
-DOUBTFUL = 4.0
+# The standard score beyond which a value is told to be doubtful; the outermost of a column's own
+# values come to about 4.
+DOUBTFUL = 4.5
 # Draws behind everything, and the most of them that fit into memory; with what columns tell
 # together, every pair of draws is there.
 DRAWS, MOST_DRAWS, MOST_PAIRED = 100, 10_000, 2_000
@@ -169,13 +170,14 @@ class Session:
             self._check_column(name)
             if not is_missing(value):
                 self.given[name] = answer(self._columns[name], value)
-            self._doubt(name, 3)
         # Everything that was told, also what was told anew later.
         self.told: list[Told] = []
         self.stopped: str | None = None
         # The draws before each answer; they are not kept in files.
         self._before: list[Case | None] = []
         self._question: Question | None = None
+        for name in self.given:
+            self._doubt(name, 3)
         self._case = self._replayed()
 
     def __repr__(self) -> str:
@@ -541,14 +543,14 @@ class Session:
         column, law = self._columns[name], self.model.fitted_.encoding.laws[self._places[name]]
         if not isinstance(law, Ordered) or column.kind in LEVELLED:
             return ""
-        score = law.warp.latent(np.array([self._number(name, value)])).item()
-        if abs(score) <= DOUBTFUL:
+        exact = self._number(name, value)
+        if abs(law.warp.latent(np.array([exact])).item()) <= DOUBTFUL:
             return ""
         ends = law.warp.value(np.array([-SPAN, SPAN]))
-        low, high = (decode_value(column, float(end)) for end in ends)
-        low, high = (f"{end:.4g}" if isinstance(end, float) else end for end in (low, high))
+        found = [decode_value(column, float(each)) for each in (exact, *ends)]
+        told, low, high = (f"{x:.4g}" if isinstance(x, float) else x for x in found)
         return (
-            f"{shown(value)} lies far outside of what column {name!r} mostly was in the table that "
+            f"{told} lies far outside of what column {name!r} mostly was in the table that "
             f"was fitted, {low} to {high}; correct it if it is a slip."
         )
 
