@@ -366,9 +366,7 @@ def test_what_looks_like_a_slip_is_doubted_and_taken(regressor: Regressor) -> No
         session = Session(regressor, {"age": 400, "crp": 1.0})
     assert list(session.doubts) == ["age"]
     assert session.known["age"] == 400
-    with pytest.warns(
-        TableWarning, match="^1999-01-01.*fitted, 2023-12-.* to 2025-.*; correct"
-    ):
+    with pytest.warns(TableWarning, match="^1999-01-01.*fitted, 2023-12-.* to 2025-.*; correct"):
         session.tell("seen", "1999-01-01")
     with pytest.warns(TableWarning, match="was 400 and is now 40"):
         session.tell("age", 40)

@@ -9,13 +9,17 @@ import numpy as np
 
 from hhvaem.containers import is_unicode, shown
 from hhvaem.errors import InputError
+from hhvaem.likelihoods import Likelihood, Ordered
 from hhvaem.reading import FAMILY
 from hhvaem.schema import LEVELLED, Column
-from hhvaem.table import encode_value, legal
+from hhvaem.table import decode_value, encode_value, legal
 
 _TRUE, _FALSE = ("true", "yes", "y"), ("false", "no", "n")
 # A decimal comma; before three digits it may as well divide thousands.
 _WITH_COMMA = re.compile(r"[-+]?\d+,(?!\d{3}$)\d+")
+# The standard scores between which nearly all of a column lies, and the one beyond which a value is
+# doubtful: the outermost of a column's own values come to about 4.
+SPAN, DOUBTFUL = 2.3, 4.5
 # What values of each family are, for a message.
 _PLAIN = {"numbers": "a plain number", "text": "a text", "dates": "a date"}
 
@@ -102,6 +106,34 @@ def number(column: Column, value: Any) -> float:
             f"{legal(column)}."
         )
     return encode_value(column, value)
+
+
+def doubt(column: Column, law: Likelihood, value: Any) -> str:
+    r"""Say of a number that lies far outside of the table that was fitted that it does.
+
+    Examples
+    --------
+    >>> from hhvaem.warps import Affine
+    >>> weight = Column("weight", "positive", "float")
+    >>> law = Ordered(Affine(shift=77.0, scale=15.0))
+    >>> print(doubt(weight, law, 7.2).replace(" in the table", "\n in the table"))
+    7.2 lies far outside of what column 'weight' mostly was
+     in the table that was fitted, 42.5 to 111.5; correct it if it is a slip.
+    >>> doubt(weight, law, 72.0)
+    ''
+    """
+    if not isinstance(law, Ordered) or column.kind in LEVELLED:
+        return ""
+    exact = number(column, value)
+    if abs(law.warp.latent(np.array([exact])).item()) <= DOUBTFUL:
+        return ""
+    ends = law.warp.value(np.array([-SPAN, SPAN]))
+    found = [decode_value(column, float(each)) for each in (exact, *ends)]
+    told, low, high = (f"{x:.4g}" if isinstance(x, float) else x for x in found)
+    return (
+        f"{told} lies far outside of what column {column.name!r} mostly was in the table that was "
+        f"fitted, {low} to {high}; correct it if it is a slip."
+    )
 
 
 def is_missing(value: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from hhvaem.acquire.answers import answer, is_missing, number
+from hhvaem.acquire.answers import SPAN, answer, doubt, is_missing, number
 from hhvaem.acquire.case import Case, on_device, sets_of
 from hhvaem.acquire.information import METHODS, Method
 from hhvaem.acquire.policy import Prediction, Question, Rule, Standing, ahead, as_rules, objection
@@ -26,11 +26,6 @@ from hhvaem.table import decode_value
 
 # The probability of intervals, and where in the law of a number answers are imagined.
 LEVEL, IMAGINED = 0.9, (0.1, 0.5, 0.9)
-# The standard scores between which nearly all of a target lies.
-SPAN = 2.3
-# The standard score beyond which a value is told to be doubtful; the outermost of a column's own
-# values come to about 4.
-DOUBTFUL = 4.5
 # Draws behind everything, and the most of them that fit into memory; with what columns tell
 # together, every pair of draws is there.
 DRAWS, MOST_DRAWS, MOST_PAIRED = 100, 10_000, 2_000
@@ -201,7 +196,12 @@ class Session:
     @property
     def doubts(self) -> dict[str, str]:
         """What is known and lies far outside of the table that was fitted, a sentence on each."""
-        found = {name: self._doubtful(name, value) for name, value in self.known.items()}
+        assert self.model.fitted_ is not None
+        laws = self.model.fitted_.encoding.laws
+        found = {
+            name: doubt(self._columns[name], laws[self._places[name]], value)
+            for name, value in self.known.items()
+        }
         return {name: sentence for name, sentence in found.items() if sentence}
 
     @property
@@ -536,23 +536,6 @@ class Session:
         """Warn where what is known of a column is doubtful."""
         if sentence := self.doubts.get(column):
             warnings.warn(sentence, TableWarning, stacklevel=stacklevel + 1)
-
-    def _doubtful(self, name: str, value: Any) -> str:
-        """Say of a number that lies far outside of the fitted table that it does."""
-        assert self.model.fitted_ is not None
-        column, law = self._columns[name], self.model.fitted_.encoding.laws[self._places[name]]
-        if not isinstance(law, Ordered) or column.kind in LEVELLED:
-            return ""
-        exact = self._number(name, value)
-        if abs(law.warp.latent(np.array([exact])).item()) <= DOUBTFUL:
-            return ""
-        ends = law.warp.value(np.array([-SPAN, SPAN]))
-        found = [decode_value(column, float(each)) for each in (exact, *ends)]
-        told, low, high = (f"{x:.4g}" if isinstance(x, float) else x for x in found)
-        return (
-            f"{told} lies far outside of what column {name!r} mostly was in the table that "
-            f"was fitted, {low} to {high}; correct it if it is a slip."
-        )
 
     def _paid(self, column: str) -> float | None:
         """Give what was paid for a column that is told again; None where nothing was."""
