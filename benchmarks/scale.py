@@ -1,6 +1,7 @@
 """How training and filling go with rows, columns and workers: seconds, and the peak of memory.
 
-    python benchmarks/scale.py [--rows 10000 1000000] [--columns 10 1000] [--preset default]
+    python benchmarks/scale.py [--rows 10000 1000000] [--columns 10 1000] [--chains 5 100]
+    python benchmarks/scale.py --rows 10000000 --columns --chains --posterior encoder
     python benchmarks/scale.py --page       # only the block of docs/scale.md, from the results
 
 Makes tables of mixed kinds with holes, fits a model to some rows of each, and fills them by
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -27,6 +29,7 @@ RESULTS, PAGE = ROOT / "results" / "scale.json", ROOT / "docs" / "scale.md"
 MADE = 100_000  # rows that are made at once
 COLUMNS, FITTED, FILES = 20, 2_000, 4
 WIDE_ROWS = 2_000  # of the tables that have many columns
+CHAINED_ROWS = 4_096  # of the table that is filled with many chains
 ENGINES = {
     "one file": (),
     "folder": (),
@@ -60,28 +63,36 @@ def made(rows: int, columns: int, seed: int = 0) -> Any:
     return pa.table(found)
 
 
-def make(folder: str, rows: str, columns: str, preset: str) -> None:
-    """Write a table as one file and as some, and a model that is fitted to a part of it."""
+def make(folder: str, rows: str, columns: str, preset: str, parted: str) -> None:
+    """Write a table as one file, or also as some, and a model that is fitted to a part of it."""
     from hhvaem import Imputer, write_table
 
-    table, place = made(int(rows), int(columns)), Path(folder)
-    write_table(table, place / "table.parquet")
-    (place / "in").mkdir()
-    each = -(-table.num_rows // FILES)
-    for i in range(FILES):
-        write_table(table.slice(i * each, each), place / "in" / f"{i}.parquet")
+    place, wide = Path(folder), int(columns)
+    table(place / "table.parquet", rows, columns)
+    if parted == "parted":
+        (place / "in").mkdir()
+        each = -(-int(rows) // FILES)
+        for i in range(FILES):
+            write_table(made(each, wide, seed=i), place / "in" / f"{i}.parquet")
     # As many members and units as the preset has; what was learned costs no time.
-    imputer = Imputer(preset=preset, max_steps=200, random_state=0).fit(table.slice(0, FITTED))
+    imputer = Imputer(preset=preset, max_steps=200, random_state=0).fit(made(FITTED, wide))
     imputer.save(place / "model.hhvaem")
 
 
-def table(place: str, rows: str, columns: str) -> None:
+def table(place: Path | str, rows: str, columns: str) -> None:
     """Write a table, some rows at a time."""
     from hhvaem.streaming import write_chunks
 
     with write_chunks(place) as chunks:
         for first in range(0, int(rows), MADE):
             chunks.write(made(min(MADE, int(rows) - first), int(columns), seed=first))
+
+
+def device() -> None:
+    """Print what is computed with."""
+    import jax
+
+    print(jax.devices()[0].device_kind)
 
 
 def command(*words: str) -> None:
@@ -134,28 +145,58 @@ def memory_below(top: int) -> int:
     return sum(pages[each] for each in pages if is_below(each)) * os.sysconf("SC_PAGE_SIZE")
 
 
-def filling(rows: int, columns: int, preset: str, engines: Sequence[str]) -> dict[str, Any]:
+def chains(folder: str, draws: str) -> None:
+    """Fill a table with so many chains of each row, compiled before; print rows and seconds."""
+    from hhvaem import load, read_table
+
+    table, imputer = read_table(Path(folder) / "table.parquet"), load(Path(folder) / "model.hhvaem")
+    imputer.transform(table.slice(0, 1), draws=int(draws))
+    started = time.perf_counter()
+    imputer.transform(table, draws=int(draws))
+    print(json.dumps({"rows": table.num_rows, "seconds": time.perf_counter() - started}))
+
+
+def filling_by_chains(draws: int, preset: str) -> dict[str, Any]:
+    """Fill a table with so many chains of each row."""
+    with tempfile.TemporaryDirectory() as folder:
+        watched("make", folder, CHAINED_ROWS, COLUMNS, preset, "alone")
+        said, peak = watched("chains", folder, draws)
+    found = _told(json.loads(said), peak)
+    print(f"{draws} chains: {found}", flush=True)
+    return {"in memory": found}
+
+
+def filling(
+    rows: int, columns: int, preset: str, engines: Sequence[str], posterior: str
+) -> dict[str, Any]:
     """Fill a table in several ways."""
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        watched("make", folder, rows, columns, preset)
+        watched(
+            "make", folder, rows, columns, preset, "alone" if engines == ["one file"] else "parted"
+        )
         for engine in engines:
             one = engine == "one file"
             given = place / ("table.parquet" if one else "in")
             out = place / ("full.parquet" if one else engine.replace(" ", "-"))
             words = (place / "model.hhvaem", given, "--out", out, *ENGINES[engine], "--json")
+            words = (*words, "--posterior", posterior)
             # Twice as many blocks as files, so that two workers have something to share.
             at_once = ("--rows-at-once", max(128, min(4096, rows // FILES // 32)))
             said, peak = watched("command", "impute", *words, *at_once)
-            facts = json.loads(said)
-            found[engine] = {
-                "rows_per_second": round(facts["rows"] / facts["seconds"], 1),
-                "seconds": facts["seconds"],
-                "peak_bytes": peak,
-            }
+            found[engine] = _told(json.loads(said), peak)
             print(f"{rows:,} rows, {columns} columns, {engine}: {found[engine]}", flush=True)
     return found
+
+
+def _told(facts: dict[str, Any], peak: int) -> dict[str, Any]:
+    rate = facts["rows"] / facts["seconds"]
+    return {
+        "rows_per_second": round(rate, 1),
+        "seconds": round(facts["seconds"], 3),
+        "peak_bytes": peak,
+    }
 
 
 def training(rows: int, preset: str) -> dict[str, Any]:
@@ -179,9 +220,11 @@ def training(rows: int, preset: str) -> dict[str, Any]:
 
 def measured(name: str, measure: Callable[[], Any], **what: Any) -> None:
     """Add a figure to the results, in the place of an older one of the same."""
+    found = measure()
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     kept = [each for each in results.get(name, []) if any(each.get(k) != what[k] for k in what)]
-    results[name] = [*kept, {**what, "cores": len(os.sched_getaffinity(0)), "found": measure()}]
+    every = [*kept, {**what, "cores": len(os.sched_getaffinity(0)), "found": found}]
+    results[name] = sorted(every, key=lambda each: (each["device"], each["rows"], each["columns"]))
     RESULTS.write_text(json.dumps(results, indent=2) + "\n")
 
 
@@ -189,7 +232,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--columns", type=int, nargs="*", default=[10, 100, 1_000])
+    parser.add_argument("--chains", type=int, nargs="*", default=[5, 20, 100])
     parser.add_argument("--preset", default="default")
+    parser.add_argument("--posterior", default="hmc", help="how files of many rows are filled")
     parser.add_argument("--engines", nargs="*", choices=list(ENGINES), default=list(ENGINES))
     parser.add_argument("--trained", type=int, nargs="*", default=[])
     parser.add_argument("--page", action="store_true")
@@ -197,29 +242,32 @@ def main() -> None:
     if asked.page:
         write_page()
         return
+    same = {"columns": COLUMNS, "preset": asked.preset, "device": watched("device")[0].strip()}
     for rows in asked.trained:
-        measured(
-            "training",
-            partial(training, rows, asked.preset),
-            rows=rows,
-            columns=COLUMNS,
-            preset=asked.preset,
-        )
+        measured("training", partial(training, rows, asked.preset), rows=rows, **same)
     for rows in asked.rows:
         measured(
             "filling, by rows",
-            partial(filling, rows, COLUMNS, asked.preset, asked.engines),
+            partial(filling, rows, COLUMNS, asked.preset, asked.engines, asked.posterior),
             rows=rows,
-            columns=COLUMNS,
-            preset=asked.preset,
+            posterior=asked.posterior,
+            **same,
         )
     for columns in asked.columns:
         measured(
             "filling, by columns",
-            partial(filling, WIDE_ROWS, columns, "fast", ["one file"]),
+            partial(filling, WIDE_ROWS, columns, "fast", ["one file"], "hmc"),
             rows=WIDE_ROWS,
-            columns=columns,
-            preset="fast",
+            posterior="hmc",
+            **(same | {"columns": columns, "preset": "fast"}),
+        )
+    for chains in asked.chains:
+        measured(
+            "filling, by chains",
+            partial(filling_by_chains, chains, asked.preset),
+            rows=CHAINED_ROWS,
+            chains=chains,
+            **same,
         )
     write_page()
 
@@ -233,26 +281,34 @@ def write_page() -> None:
 
 def block(results: dict[str, Any]) -> str:
     """Tell the figures, how they grow, and what a thousand million rows would cost."""
-    lines = ["| training from a file | rows | seconds | peak memory |", "|---|---|---|---|"]
+    lines = [
+        "| training from a file | on | rows | seconds | peak memory |",
+        "|---|---|---|---|---|",
+    ]
     for each in results.get("training", []):
         found = each["found"]
         what = f"{each['columns']} columns, {each['preset']}, {found['members']} members"
         lines.append(
-            f"| {what} | {each['rows']:,} | {found['seconds']:,.0f} | {_mebibytes(found)} |"
+            f"| {what} | {_machine(each)} | {each['rows']:,} | {found['seconds']:,.0f} "
+            f"| {_mebibytes(found)} |"
         )
-    lines += [
-        "",
-        "| filling | rows | columns | rows a second | peak memory |",
-        "|---|---|---|---|---|",
-    ]
-    for name in ("filling, by rows", "filling, by columns"):
+    head = "| filling | on | rows | columns | rows a second | seconds | peak memory |"
+    lines += ["", head, "|---|---|---|---|---|---|---|"]
+    for name in ("filling, by rows", "filling, by columns", "filling, by chains"):
         for each in results.get(name, []):
             for engine, found in each["found"].items():
+                how = "" if each.get("posterior", "hmc") == "hmc" else ", encoder alone"
+                how = f", {each['chains']} chains" if "chains" in each else how
                 lines.append(
-                    f"| {engine}, {each['preset']} | {each['rows']:,} | {each['columns']:,} | "
-                    f"{found['rows_per_second']:,.0f} | {_mebibytes(found)} |"
+                    f"| {engine}, {each['preset']}{how} | {_machine(each)} | {each['rows']:,} | "
+                    f"{each['columns']:,} | {found['rows_per_second']:,.0f} "
+                    f"| {found['seconds']:,.1f} | {_mebibytes(found)} |"
                 )
     return "\n".join([*lines, "", *_laws(results)])
+
+
+def _machine(record: dict[str, Any]) -> str:
+    return f"{record['cores']} cores" if record["device"] == "cpu" else str(record["device"])
 
 
 def _laws(results: dict[str, Any]) -> list[str]:
@@ -260,23 +316,40 @@ def _laws(results: dict[str, Any]) -> list[str]:
     import numpy as np
 
     said = []
-    for name, by in (("filling, by rows", "rows"), ("filling, by columns", "columns")):
-        each = [part for part in results.get(name, []) if "one file" in part["found"]]
+    for by in ("rows", "columns", "chains"):
+        each = [part for part in results.get(f"filling, by {by}", []) if _is_plain(part)]
         if len(each) > 1:
             sizes = np.log([part[by] for part in each])
-            seconds = np.log([part["found"]["one file"]["seconds"] for part in each])
+            seconds = np.log([_found(part)["seconds"] for part in each])
             power = np.polyfit(sizes, seconds, 1)[0]
-            said.append(f"The time of filling grows as {by} to the power of {power:.2f}.")
-    largest = max(results.get("filling, by rows", []), key=lambda part: part["rows"], default=None)
-    if largest is not None and "one file" in largest["found"]:
-        rate, cores = largest["found"]["one file"]["rows_per_second"], largest["cores"]
-        hours = 1e9 / rate * cores / 3600
+            said.append(
+                f"- On a processor, the time of filling grows as {by} to the power of {power:.2f}."
+            )
+    largest = dict[str, dict[str, Any]]()
+    for part in results.get("filling, by rows", []):
+        if part["posterior"] == "hmc" and "one file" in part["found"]:
+            largest[part["device"]] = part  # they are in the order of their rows
+    for part in largest.values():
+        on_cpu = part["device"] == "cpu"
+        hours = 1e9 / _found(part)["rows_per_second"] / 3600 * (part["cores"] if on_cpu else 1)
         said.append(
-            f"On paper, at the rate of {largest['rows']:,} rows, 1,000 million rows of "
-            f"{largest['columns']} columns take {hours:,.0f} hours of a core, or "
-            f"{hours / 1000:,.0f} hours of a thousand."
+            f"- On paper, at the rate of {part['rows']:,} rows, 1,000 million rows of "
+            f"{part['columns']} columns take {hours:,.0f} hours of one "
+            f"{'core' if on_cpu else part['device']}, or "
+            f"{hours / 100:,.1f} hours of a hundred."
         )
     return said
+
+
+def _is_plain(part: dict[str, Any]) -> bool:
+    """Say whether something is of one file, by chains, on a processor."""
+    one = {"one file", "in memory"} & set(part["found"])
+    return bool(one) and part["device"] == "cpu" and part.get("posterior", "hmc") == "hmc"
+
+
+def _found(part: dict[str, Any]) -> dict[str, Any]:
+    found = part["found"]
+    return found["one file"] if "one file" in found else found["in memory"]
 
 
 def _mebibytes(found: dict[str, Any]) -> str:
@@ -284,7 +357,9 @@ def _mebibytes(found: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    TASKS: dict[str, Callable[..., None]] = {"make": make, "table": table, "command": command}
+    TASKS: dict[str, Callable[..., None]] = {
+        "make": make, "table": table, "command": command, "chains": chains, "device": device,
+    }  # fmt: skip
     if sys.argv[1:] and sys.argv[1] in TASKS:
         TASKS[sys.argv[1]](*sys.argv[2:])
     else:
