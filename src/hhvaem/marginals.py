@@ -107,7 +107,40 @@ class Marginals(eqx.Module):
         """The parameters that, with log noise 0, give each column its own distribution."""
 
 
-class Direct(Marginals):
+class Plain(Marginals):
+    """Cells as they are, without a model of their own: one law is enough, and nothing is random."""
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        return input_widths(self.levels)
+
+    def features(
+        self, cells: Cells, noise: Float[Array, " columns"] | None = None
+    ) -> Float[Array, " features"]:
+        del noise  # nothing is random
+        return cell_inputs(self.levels, cells)
+
+    def reconstruction(
+        self,
+        parameters: Float[Array, " parameters"],
+        log_noise: Float[Array, " columns"],
+        cells: Cells,
+        features: Float[Array, " features"],
+    ) -> Float[Array, " columns"]:
+        del features  # the cells themselves are scored
+        return self.log_prob(parameters, log_noise, cells)
+
+    def components(
+        self, parameters: Float[Array, " parameters"], log_noise: Float[Array, " columns"]
+    ) -> Float[Array, "components inputs"]:
+        del log_noise  # one law is enough
+        return self.expected(parameters)[None]
+
+    def log_scale(self, log_noise: Float[Array, " columns"]) -> Float[Array, " columns"]:
+        return log_noise
+
+
+class Direct(Plain):
     """Cells as they are.
 
     A number gives one feature and takes one parameter, its location; a binary column gives its 0
@@ -131,18 +164,8 @@ class Direct(Marginals):
         return cls(encoding.levels, jnp.asarray(np.concatenate(parts), jnp.float32))
 
     @property
-    def widths(self) -> tuple[int, ...]:
-        return input_widths(self.levels)
-
-    @property
     def base(self) -> Float[Array, " parameters"]:
         return self.log_shares
-
-    def features(
-        self, cells: Cells, noise: Float[Array, " columns"] | None = None
-    ) -> Float[Array, " features"]:
-        del noise  # nothing is random
-        return cell_inputs(self.levels, cells)
 
     def log_prob(
         self,
@@ -152,27 +175,8 @@ class Direct(Marginals):
     ) -> Float[Array, " columns"]:
         return cell_log_prob(self.levels, self.outputs(parameters), log_noise, cells)
 
-    def reconstruction(
-        self,
-        parameters: Float[Array, " parameters"],
-        log_noise: Float[Array, " columns"],
-        cells: Cells,
-        features: Float[Array, " features"],
-    ) -> Float[Array, " columns"]:
-        del features  # the cells themselves are scored
-        return self.log_prob(parameters, log_noise, cells)
-
     def expected(self, parameters: Float[Array, " parameters"]) -> Float[Array, " inputs"]:
         return expected_inputs(self.levels, self.outputs(parameters))
-
-    def components(
-        self, parameters: Float[Array, " parameters"], log_noise: Float[Array, " columns"]
-    ) -> Float[Array, "components inputs"]:
-        del log_noise  # one law is enough
-        return self.expected(parameters)[None]
-
-    def log_scale(self, log_noise: Float[Array, " columns"]) -> Float[Array, " columns"]:
-        return log_noise
 
     def sample(
         self,

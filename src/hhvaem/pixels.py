@@ -13,14 +13,14 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from hhvaem.encoding import Cells
 from hhvaem.likelihoods import normal_log_prob
-from hhvaem.marginals import Marginals, Outputs
+from hhvaem.marginals import Outputs, Plain
 from hhvaem.model import Row
 
 # The spread of a pixel that hardly ever changes: some steps of eight bits.
 LEAST_SPREAD = 0.02
 
 
-class Pixels(Marginals):
+class Pixels(Plain):
     """Pixels as they are: each gives its value and takes the log odds that it is 1."""
 
     log_odds: Float[Array, " pixels"]
@@ -37,18 +37,8 @@ class Pixels(Marginals):
         return cls((1,) * values.shape[1], jnp.asarray(log_odds))
 
     @property
-    def widths(self) -> tuple[int, ...]:
-        return self.levels
-
-    @property
     def base(self) -> Float[Array, " parameters"]:
         return self.log_odds
-
-    def features(
-        self, cells: Cells, noise: Float[Array, " columns"] | None = None
-    ) -> Float[Array, " features"]:
-        del noise  # nothing is random
-        return cells.point
 
     def log_prob(
         self,
@@ -59,30 +49,11 @@ class Pixels(Marginals):
         del log_noise  # levels have none
         return cells.point * parameters - jax.nn.softplus(parameters)
 
-    def reconstruction(
-        self,
-        parameters: Float[Array, " parameters"],
-        log_noise: Float[Array, " columns"],
-        cells: Cells,
-        features: Float[Array, " features"],
-    ) -> Float[Array, " columns"]:
-        del features  # the pixels themselves are scored
-        return self.log_prob(parameters, log_noise, cells)
-
     def outputs(self, parameters: Float[Array, " parameters"]) -> Outputs:
         return Outputs(parameters, jnp.zeros((0, 1)))
 
     def expected(self, parameters: Float[Array, " parameters"]) -> Float[Array, " inputs"]:
         return jax.nn.sigmoid(parameters)
-
-    def components(
-        self, parameters: Float[Array, " parameters"], log_noise: Float[Array, " columns"]
-    ) -> Float[Array, "components inputs"]:
-        del log_noise
-        return self.expected(parameters)[None]
-
-    def log_scale(self, log_noise: Float[Array, " columns"]) -> Float[Array, " columns"]:
-        return log_noise
 
     def sample(
         self,
@@ -95,7 +66,7 @@ class Pixels(Marginals):
         return jax.random.bernoulli(key, self.expected(parameters)).astype(parameters.dtype)
 
 
-class Greys(Marginals):
+class Greys(Plain):
     """Grey values, normal in units of each pixel's own spread about its own mean."""
 
     mean: Float[Array, " pixels"]
@@ -114,18 +85,8 @@ class Greys(Marginals):
         )
 
     @property
-    def widths(self) -> tuple[int, ...]:
-        return self.levels
-
-    @property
     def base(self) -> Float[Array, " parameters"]:
         return jnp.zeros_like(self.mean)
-
-    def features(
-        self, cells: Cells, noise: Float[Array, " columns"] | None = None
-    ) -> Float[Array, " features"]:
-        del noise  # nothing is random
-        return cells.point
 
     def log_prob(
         self,
@@ -135,27 +96,11 @@ class Greys(Marginals):
     ) -> Float[Array, " columns"]:
         return normal_log_prob(self.expected(parameters), self.log_scale(log_noise), cells.point)
 
-    def reconstruction(
-        self,
-        parameters: Float[Array, " parameters"],
-        log_noise: Float[Array, " columns"],
-        cells: Cells,
-        features: Float[Array, " features"],
-    ) -> Float[Array, " columns"]:
-        del features  # the pixels themselves are scored
-        return self.log_prob(parameters, log_noise, cells)
-
     def outputs(self, parameters: Float[Array, " parameters"]) -> Outputs:
         return Outputs(self.expected(parameters), jnp.zeros((0, 1)))
 
     def expected(self, parameters: Float[Array, " parameters"]) -> Float[Array, " inputs"]:
         return self.mean + jnp.exp(self.log_spread) * parameters
-
-    def components(
-        self, parameters: Float[Array, " parameters"], log_noise: Float[Array, " columns"]
-    ) -> Float[Array, "components inputs"]:
-        del log_noise  # one law is enough
-        return self.expected(parameters)[None]
 
     def log_scale(self, log_noise: Float[Array, " columns"]) -> Float[Array, " columns"]:
         return self.log_spread + log_noise
