@@ -113,6 +113,27 @@ def test_codes_are_no_numbers(tmp_path: Path, content: str, expected: Any) -> No
     assert read_table(tmp_path / "a.csv").to_pydict() == expected
 
 
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("a;b\n1,5;x\n-2;y\n", {"a": [1.5, -2.0], "b": ["x", "y"]}),
+        ('a\tb\n"12,25"\t1,500\n +3,0e2\t2,125\n', {"a": [12.25, 300.0], "b": [1.5, 2.125]}),
+        ("a;b\n0,125;1\n0,250;2\n", {"a": [0.125, 0.25], "b": [1, 2]}),
+        # Points are decimals as well, three digits may be thousands, and commas may be separators.
+        ("a;b\n1,5;2.5\n2,5;3.5\n", {"a": ["1,5", "2,5"], "b": [2.5, 3.5]}),
+        ("a;b\n1,500;1\n12,000;2\n", {"a": ["1,500", "12,000"], "b": [1, 2]}),
+        ('a,b\n"1,5",1\n"2,5",2\n', {"a": ["1,5", "2,5"], "b": [1, 2]}),
+        ("a;b\n1,2,3;x\n1,5kg;y\n", {"a": ["1,2,3", "1,5kg"], "b": ["x", "y"]}),
+    ],
+)
+def test_decimal_commas(tmp_path: Path, content: str, expected: Any) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(content)
+    assert read_table(path).to_pydict() == expected
+    (chunk,) = read_chunks(path, 10)
+    assert chunk.to_pydict() == expected
+
+
 def test_quotes_inside_of_a_field_are_part_of_it(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text('n,size\n1,5" pipe\n2,"a ""b"", c" \n')
     assert read_table(tmp_path / "a.csv")["size"].to_pylist() == ['5" pipe', 'a "b", c ']

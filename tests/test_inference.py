@@ -3,7 +3,6 @@
 import datetime as dt
 import decimal
 import math
-import re
 from typing import Any
 
 import numpy as np
@@ -80,7 +79,7 @@ def test_infinity_is_refused_by_row(values: list[Any]) -> None:
 )
 def test_whole_numbers_that_floats_cannot_tell_apart_are_refused(values: Any) -> None:
     text = refusal(values)
-    assert re.search(r"holds -?\d+ in row 1, and whole numbers beyond 2\^53", text)
+    assert "holds a whole number beyond 2^53 in row 1, and these cannot be told apart" in text
     assert "convert it to floats or text, or pass it through with kinds={'c': 'ignored'}" in text
     assert column(values, "ignored").kind == "ignored"
     assert column([1, 2**53 - 1]).kind == "count"
@@ -402,6 +401,20 @@ def test_row_numbers_get_a_note() -> None:
     assert column(rows).kind == "count"
     for other in (rows[:-1], rows * 2, np.append(rows, 5), rows.astype(float)):
         assert column(other).note == ""
+
+
+def test_numbers_that_look_like_identifiers_get_a_note() -> None:
+    codes = 100_000 + 37 * np.arange(25) ** 2
+    note = column(codes[::-1].copy()).note
+    assert "no number occurs twice" in note
+    assert "kinds={'c': 'ignored'} leaves them out" in note
+    for other in (codes[:19], np.append(codes, 1_000_000), np.append(codes, codes[0]), codes / 2):
+        assert column(other).note == ""
+
+
+def test_levels_with_decimal_commas_get_a_note() -> None:
+    note = column(["12,5", "13,0", "12,5", "13,0", "14,5"]).note
+    assert "convert it to numbers, with a point for each decimal comma" in note
 
 
 # Columns that no model can use.

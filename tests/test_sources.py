@@ -84,7 +84,7 @@ def test_few_rows_are_kept_of_many(monkeypatch):
 
 def test_errors_name_rows_of_the_whole_table():
     table = pa.table({"id": [1, 2, 3, 2**60, 5]})
-    with pytest.raises(InputError, match=r"1152921504606846976 in row 3"):
+    with pytest.raises(InputError, match=r"beyond 2\^53 in row 3"):
         survey(of(table, 2), None)
     infinite = pa.table({"x": [1.0, 2.0, 3.0, np.inf]})
     with pytest.raises(InputError, match="'x' has an infinite value in row 3"):

@@ -22,6 +22,10 @@ _MISSING = [*csv.ConvertOptions().null_values, "None", "<NA>"]
 LONGEST_LINE = 2**24  # in bytes; pyarrow cannot read a longer one
 LONGEST_HEADER = 2**22  # in bytes; of a longer one this much tells the separator
 _SEPARATORS = b",;\t|"
+# Numbers that are all of a field, with a comma or a point before their decimals. Three digits may
+# as well be thousands.
+_NUMBER = rb'(?:\A|[\r\n"%b]) *[-+]?(%b)(?:[eE][-+]?\d+)? *(?=[\r\n"%b]|\Z)'
+_POINTED, _COMMAED = rb"\d*\.\d+", rb"\d+,(?!\d{3}\b)\d+|0+,\d+"
 MARK = b"\xef\xbb\xbf"  # of UTF-8, which some programs put before the first letter
 
 # Both start with the letter itself, for which the search is fast.
@@ -44,10 +48,11 @@ _OTHER_STARTS = {
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a text file is written: its separator, and which fields are missing."""
+    """How a text file is written: its separator, what is missing, and what decimals begin with."""
 
     parse: csv.ParseOptions
     missing: tuple[str, ...] = ()  # beside the usual spellings
+    decimal: str = "."
 
 
 def read_text(path: Path, *, tabs: bool, missing: Sequence[str] = ()) -> pa.Table:
@@ -58,7 +63,7 @@ def read_text(path: Path, *, tabs: bool, missing: Sequence[str] = ()) -> pa.Tabl
     check_utf8(path, content)
     content = content.removeprefix(MARK)
     check_header(path, content)
-    dialect = Dialect(parse_options(content, tabs=tabs), tuple(missing))
+    dialect = dialect_of(content, missing, tabs=tabs)
     for start, _, closed in quoted_fields(content, dialect.parse):
         if not closed:
             raise unclosed(path, line_ends(content, start) + 1)
@@ -121,8 +126,24 @@ def line_ends(content: bytes, end: int | None = None) -> int:
     return content.count(b"\n", 0, stop) + content.count(b"\r", 0, stop) - both
 
 
-def parse_options(content: bytes, *, tabs: bool) -> csv.ParseOptions:
-    """Tell the separator from the start of a text; lines may be blank if there is none."""
+def dialect_of(content: bytes, missing: Sequence[str], *, tabs: bool) -> Dialect:
+    """Tell how a text is written from its start; lines may be blank if there is no separator.
+
+    Where fields are not separated by commas, these may begin decimals: they do if no field is a
+    number with a point.
+    """
+    start = content[:LONGEST_HEADER]
+    parse = _parse_options(start, tabs=tabs)
+    edge = re.escape(parse.delimiter.encode())
+
+    def has(number: bytes) -> bool:
+        return re.search(_NUMBER % (edge, number, edge), start) is not None
+
+    commas = parse.delimiter != "," and has(_COMMAED) and not has(_POINTED)
+    return Dialect(parse, tuple(missing), "," if commas else ".")
+
+
+def _parse_options(content: bytes, *, tabs: bool) -> csv.ParseOptions:
     header = _header(content.lstrip(b"\r\n")[:LONGEST_HEADER])
     bare = re.sub(rb'"[^"]*"', b"", header)
     found = b"\t" if tabs and b"\t" in bare else max(_bytes(_SEPARATORS), key=bare.count)
@@ -279,6 +300,7 @@ def parsed(
             csv.ReadOptions(use_threads=False, block_size=LONGEST_LINE),
             dialect.parse,
             csv.ConvertOptions(
+                decimal_point=dialect.decimal,
                 null_values=[""] if verbatim else [*_MISSING, *dialect.missing],
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=not verbatim,

@@ -29,7 +29,8 @@ def read_table(path: str | os.PathLike[str], missing: Sequence[str] = ()) -> pa.
     header line, in a .tsv file the tab if it is there; empty fields and the usual spellings of
     NA are missing in all columns. Where the header has one field, so is a blank line. A column
     with a field such as 01234 or 0x10 is text, and so is one of decimals with a whole number that
-    float64 does not hold, such as 9007199254740993.
+    float64 does not hold, such as 9007199254740993. Where the separator is no comma and no field is
+    a number with a point, a comma begins decimals.
 
     Parameters
     ----------

@@ -17,6 +17,8 @@ MANY_LEVELS = 256
 # Texts that are no numbers among ones that are: marks, perhaps, which a message names.
 FEW_ODD = 3
 SHORTEST_ROW_NUMBER = 20
+# Numbers from here on that all have as many digits and are all different may be identifiers.
+LEAST_CODE = 1_000
 FEWEST_SENTINELS = 3
 EXACT = 2.0**53  # whole numbers below are exact in float64
 
@@ -201,8 +203,10 @@ def _refuse_huge(observed: _Observed) -> None:
     reading = observed.reading
     huge = np.abs(reading.values) >= EXACT  # where 2^53 + 1 ends up, too
     if reading.storage == "integer" and huge.any():
+        # Its digits are lost in floats, too: only the row is told.
+        row = int(np.flatnonzero(huge)[0])
         raise InputError(
-            f"Column {observed.name!r} holds {observed.row(huge)}, and whole numbers beyond 2^53 "
+            f"Column {observed.name!r} holds a whole number beyond 2^53 in row {row}, and these "
             "cannot be told apart: convert it to floats or text, or pass it through with "
             f"kinds={{{observed.name!r}: 'ignored'}}."
         )
@@ -284,15 +288,19 @@ def _conversion(observed: _Observed) -> str:
     family, odd = _reads_as(observed, most_odd=FEW_ODD)
     if not family:
         return ""
-    commas = any(map(_DECIMAL_COMMA.fullmatch, observed.reading.texts))
-    points = ", with a point for each decimal comma" if family == "numbers" and commas else ""
-    converted = f"convert it to {family}{points}"
+    converted = _converted(observed, family)
     if not odd:
         return f"its texts read as {family}: {converted}, or "
     return (
         f"its texts read as {family} but for {', '.join(map(shown, odd))}: if these mark missing "
         f"values, make them missing (on the command line: --missing) and {converted}; else "
     )
+
+
+def _converted(observed: _Observed, family: str) -> str:
+    commas = any(map(_DECIMAL_COMMA.fullmatch, observed.reading.texts))
+    points = ", with a point for each decimal comma" if family == "numbers" and commas else ""
+    return f"convert it to {family}{points}"
 
 
 def _reads_as(observed: _Observed, most_odd: int = 0) -> tuple[str, list[str]]:
@@ -341,7 +349,7 @@ def _level_note(observed: _Observed) -> str:
         notes.append(_marker_note(", ".join(map(repr, markers))))
     family, _ = _reads_as(observed)
     if family:
-        notes.append(f"its texts read as {family}; if they are, convert it to {family}")
+        notes.append(f"its texts read as {family}; if they are, {_converted(observed, family)}")
     if observed.reading.storage == "text" and observed.counts.max() == 1:
         notes.append(
             "no text occurs twice; if these are names or identifiers, "
@@ -366,7 +374,23 @@ def _number_note(observed: _Observed) -> str:
     )
     if consecutive:
         return f"looks like a row number; kinds={{{observed.name!r}: 'ignored'}} leaves it out"
+    if _looks_like_codes(observed):
+        return (
+            "no number occurs twice, and all have as many digits; if these are identifiers, "
+            f"kinds={{{observed.name!r}: 'ignored'}} leaves them out"
+        )
     return "" if FAMILY[observed.reading.storage] == "dates" else _sentinel_note(observed)
+
+
+def _looks_like_codes(observed: _Observed) -> bool:
+    distinct = observed.distinct
+    return bool(
+        observed.reading.storage == "integer"
+        and distinct.size >= SHORTEST_ROW_NUMBER
+        and observed.counts.max() == 1
+        and distinct[0] >= LEAST_CODE
+        and len(f"{distinct[0]:.0f}") == len(f"{distinct[-1]:.0f}")
+    )
 
 
 def _sentinel_note(observed: _Observed) -> str:

@@ -25,11 +25,11 @@ from hhvaem.delimited import (
     check_header,
     check_start,
     check_utf8,
+    dialect_of,
     inferred,
     is_lost_in_floats,
     line_ends,
     packed,
-    parse_options,
     parsed,
     quoted_fields,
     unclosed,
@@ -512,8 +512,8 @@ def _scan(
     seen: dict[str, _Seen] = defaultdict(lambda: _Seen(set()))
     header = b""
     with unpacked(path) as file:
-        start, first, parse = _start(path, file, tabs=tabs)
-        dialect = Dialect(parse, missing)
+        start, first, dialect = _start(path, file, missing, tabs=tabs)
+        parse = dialect.parse
         edges, counts, end = [start], list[int](), start
         for line, block in _records(path, file, parse, first):
             # What is text in one block is text in all.
@@ -550,7 +550,9 @@ def _rows_between(path: Path, layout: _Layout, names: list[str]) -> list[int]:
     return [parsed(path, block, layout.dialect, texts).num_rows for block in blocks]
 
 
-def _start(path: Path, file: io.BufferedIOBase, *, tabs: bool) -> tuple[int, int, csv.ParseOptions]:
+def _start(
+    path: Path, file: io.BufferedIOBase, missing: Sequence[str], *, tabs: bool
+) -> tuple[int, int, Dialect]:
     """Go to the header of a file, and give its place, its line and how the file is written."""
     content = file.read(LONGEST_HEADER)
     check_start(path, content)
@@ -558,10 +560,9 @@ def _start(path: Path, file: io.BufferedIOBase, *, tabs: bool) -> tuple[int, int
         content += more
     text = content.removeprefix(MARK)
     check_header(path, text)
-    text = text.lstrip(b"\r\n")
-    start = len(content) - len(text)
+    start = len(content) - len(text.lstrip(b"\r\n"))
     file.seek(start)
-    return start, line_ends(content, start) + 1, parse_options(text, tabs=tabs)
+    return start, line_ends(content, start) + 1, dialect_of(text, missing, tabs=tabs)
 
 
 def _records(

@@ -304,6 +304,11 @@ def test_a_wrong_answer_changes_nothing(
         (lambda m: Session(m, stop=[5]), "is no rule"),
         (lambda m: Session(m, stop=lambda *_: True).ask(), "with a sentence or returns None, not"),
         (lambda m: Session(m, stop=policy.confident(0.9)).ask(), "A number has no class to be"),
+        (
+            # Also where another rule objects before it.
+            lambda m: Session(m, stop=[policy.budget(0.0), policy.confident(0.9)]).ask(),
+            "A number has no class to be",
+        ),
         (lambda m: policy.confident(95), "share=95 must be a number from 0 to 1."),
         (lambda m: policy.decided(), "decided() has no edge; give one or more."),
         (lambda m: policy.at_least(2, None), "at_least needs a rule to hold back, not None"),

@@ -187,3 +187,14 @@ def test_notes_are_for_readers(capsys: pytest.CaptureFixture[str]) -> None:
         warnings.simplefilter("default")
         cli._told(warns)  # type: ignore[arg-type]
     assert capsys.readouterr().err == "Note: Column 'age' is empty.\n"
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_what_is_said_is_there_when_a_command_is_killed(unbuffered: str) -> None:
+    say = (
+        "import os, sys; from hhvaem.cli.places import outliving; "
+        "print('said', file=outliving(sys.stderr), flush=False); os._exit(1)"
+    )
+    env = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run([sys.executable, "-c", say], capture_output=True, env=env, check=False)
+    assert done.stderr == b"said\n"

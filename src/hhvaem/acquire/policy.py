@@ -140,13 +140,12 @@ def objection(rules: Sequence[Rule], question: Question, standing: Standing) -> 
     InputError
         Where a rule says something else than a sentence.
     """
-    for rule in rules:
-        said = rule(question, standing)
-        if said is not None and not isinstance(said, str):
-            raise InputError(f"A rule objects with a sentence or returns None, not {said!r}.")
-        if said:
-            return said
-    return None
+    # All are heard, so that one which cannot judge these targets says so before the first answer.
+    said = [rule(question, standing) for rule in rules]
+    for each in said:
+        if each is not None and not isinstance(each, str):
+            raise InputError(f"A rule objects with a sentence or returns None, not {each!r}.")
+    return next(filter(None, said), None)
 
 
 def as_rules(stop: Any) -> tuple[Rule, ...]:

@@ -231,8 +231,10 @@ def outliving(stream: Any) -> Any:
     """Give a stream that goes nowhere once its reader has gone, as that of `head` does."""
     if not isinstance(stream, io.TextIOWrapper) or stream.isatty():
         return stream
+    raw: Any = _Pipe(stream.fileno(), "wb", closefd=False)
     return io.TextIOWrapper(
-        io.BufferedWriter(_Pipe(stream.fileno(), "wb", closefd=False)),
+        # Without buffers (PYTHONUNBUFFERED) Python itself writes to the file below.
+        raw if stream.write_through else io.BufferedWriter(raw),
         encoding=stream.encoding,
         errors=stream.errors,
         line_buffering=stream.line_buffering,
