@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 HERE = Path(__file__)
+PROGRAMS = HERE.parents[1] / ".pytest_cache" / "programs-of-victims"
 LONGEST = 3600.0  # seconds, after which a command is said to hang
 
 

@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from victims import Victims
-
-PROGRAMS = Path(__file__).parents[2] / ".pytest_cache" / "programs-of-victims"
+from victims import PROGRAMS, Victims
 
 
 @pytest.fixture(scope="session")

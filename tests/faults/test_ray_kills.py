@@ -11,7 +11,7 @@ import pytest
 from campaign import noted, times
 from ray_workers import kill_workers
 from saved_models import FILES, table
-from victims import Victims
+from victims import PROGRAMS, Victims
 
 from hhvaem import write_table
 from hhvaem.distributed import connected
@@ -29,6 +29,15 @@ def address() -> Iterator[str]:
     """Ray with two cores, which outlives the commands."""
     with connected(cores=2):
         yield ray.get_runtime_context().gcs_address
+
+
+@pytest.fixture(scope="module")
+def victims(address: str) -> Iterator[Victims]:
+    """A process that starts commands with the environment of who started Ray, as Ray asks for."""
+    assert address
+    started = Victims(PROGRAMS)
+    yield started
+    started.close()
 
 
 def filled(folder: Path) -> dict[str, bytes]:
