@@ -343,6 +343,30 @@ def test_nothing_is_trained_where_all_room_is_taken(tmp_path: Path) -> None:
         assert "as much as it may" in refusal(answer, 429)
 
 
+def test_a_model_whose_file_is_lost_is_told(client: TestClient, done: Any, model: str) -> None:
+    house = house_of(client)
+    path = house.models.get(house.jobs._jobs[model].owner, model).path
+    house.models._loaded.clear()
+    away = path.rename(path.with_suffix(".away"))
+    rows = {"rows": [{}]}
+    path.mkdir()  # which cannot be removed as a file is
+    try:
+        for answer in (client.get(f"/api/models/{model}/file"),
+                       client.post(f"/api/models/{model}/impute", json=rows),
+                       client.post(f"/api/models/{model}/sample", json=rows)):  # fmt: skip
+            assert "is gone from the folder of models" in refusal(answer, 404)
+        assert "cannot be removed" in refusal(client.delete(f"/api/models/{model}"), 409)
+        assert client.get(f"/api/jobs/{done['job']}").json()["model"] == model
+        assert client.get(f"/api/models/{model}").status_code == 200
+        path.rmdir()
+        path.write_bytes(b"no model")
+        said = refusal(client.post(f"/api/models/{model}/impute", json=rows), 400)
+        assert path.name in said
+        assert str(path.parent) not in said
+    finally:
+        away.replace(path)
+
+
 def test_a_model_is_removed_with_its_file(client: TestClient, done: Any, model: str) -> None:
     house = house_of(client)
     path = house.models.get(house.jobs._jobs[model].owner, model).path
