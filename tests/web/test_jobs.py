@@ -14,7 +14,10 @@ from pyarrow import feather, parquet
 from servers import connected, events, finished, house_of, refusal, uploaded
 
 from hhvaem import load
+from hhvaem.atomic import replacing
+from hhvaem.errors import InputError
 from hhvaem.example import clinic
+from hhvaem.web import downloads, worker
 from hhvaem.web.house import Settings
 from hhvaem.web.limits import Limits
 
@@ -125,6 +128,26 @@ def test_formulas_are_not_introduced_into_csv(
             else:
                 assert not cell.startswith("=")
         assert f"'{FORMULA}" in cells
+
+
+@pytest.mark.parametrize(
+    ("kind", "suffix", "other"),
+    [
+        (pa.list_(pa.int8()), "csv", "Parquet or Feather"),
+        (pa.month_day_nano_interval(), "parquet", "Feather"),
+    ],
+)
+def test_a_column_that_a_format_lacks_is_named_with_another_format(
+    tmp_path: Path, kind: Any, suffix: str, other: str
+) -> None:
+    table = pa.table({"odd": pa.nulls(2, kind)})
+    path = tmp_path / f"filled.{suffix}"
+    with pytest.raises(
+        InputError, match=f"'odd' .* as {suffix}; download the table as {other}."
+    ) as told:
+        downloads.written(table, table, path)
+    assert str(tmp_path) not in str(told.value)
+    downloads.written(table, table, tmp_path / "filled.feather")
 
 
 def test_draws_are_one_long_table(client: TestClient, model: str, holed: pa.Table) -> None:
@@ -325,7 +348,7 @@ def test_a_table_that_goes_meanwhile_is_told(
         house.tables._tables[table.id] = table
 
 
-def test_a_folder_of_models_that_is_lost_is_named(tmp_path: Path) -> None:
+def test_a_folder_of_models_that_is_lost_is_told(tmp_path: Path) -> None:
     keep = tmp_path / "table.csv" / "models"
     keep.parent.write_text("a,b\n")
     with connected(Settings(keep=keep)) as browser:
@@ -333,7 +356,30 @@ def test_a_folder_of_models_that_is_lost_is_named(tmp_path: Path) -> None:
         job = browser.post(f"/api/tables/{table}/jobs", json={"task": "fill"}).json()["id"]
         ended = finished(browser, job)
     assert ended["state"] == "failed"
-    assert ended["error"].startswith(f"Models cannot be kept in {keep}: ")
+    assert ended["error"].startswith("Models cannot be kept in their folder: ")
+    assert str(tmp_path) not in ended["error"]
+
+
+class Saved:
+    """What can be saved, as a model can."""
+
+    def save(self, path: Path) -> None:
+        with replacing(path) as file:
+            file.write(b"a model")
+
+
+def test_a_folder_of_models_that_goes_while_training_is_made_again(tmp_path: Path) -> None:
+    path = tmp_path / "models" / "model.hhvaem"
+    worker._keep(Saved(), path)
+    assert path.read_bytes() == b"a model"
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(InputError, match=r"^The model cannot be kept .*: model.hhvaem is") as told:
+        worker._keep(Saved(), path)
+    assert str(tmp_path) not in str(told.value)
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="folder of models: Not a directory; mend"):
+        worker._keep(Saved(), tmp_path / "file" / "models" / "model.hhvaem")
 
 
 def test_nothing_is_trained_where_all_room_is_taken(tmp_path: Path) -> None:

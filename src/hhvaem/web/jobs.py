@@ -260,7 +260,7 @@ class Jobs:
         try:
             self._keep.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            reason = f"Models cannot be kept in {self._keep}: {error.strerror}; mend that first."
+            reason = f"Models cannot be kept in their folder: {error.strerror}; mend that first."
             self._end(job, "failed", reason)
             return
         with (job.folder / "log").open("wb") as log:
