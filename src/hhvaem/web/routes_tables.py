@@ -47,8 +47,7 @@ async def upload(
     plain, suffix = checked_name(name)
     with house.tables.room(owner, plain) as table:
         path = table.folder / f"{token()}{suffix}"
-        announced = request.headers.get("content-length")
-        await received(request.stream(), path, announced, house.limits)
+        await received(request.stream(), path)
         async with house.readers:
             await as_plain_table(path, plain, missing, table.path, house.limits)
         path.unlink()

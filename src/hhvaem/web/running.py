@@ -77,6 +77,11 @@ class Server(uvicorn.Server):
             for number, handler in before.items():
                 signal.signal(number, handler)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End jobs first: who listens to one hears its end, and is not waited for."""
+        self.lifespan.state["house"].jobs.close()
+        await super().shutdown(sockets)
+
 
 def _endings() -> list[signal.Signals]:
     """Give the signals that ask for the end."""
