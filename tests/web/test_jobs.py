@@ -283,10 +283,28 @@ def test_bad_targets_are_refused(client: TestClient, done: Any) -> None:
         answer = client.post(path, json={"task": "predict", "targets": targets})
         assert told in refusal(answer, 400)
     assert refusal(client.post(path, json={"task": "predict", "targets": []}), 422)
-    job = client.post(path, json={"task": "predict", "targets": ["admitted"]}).json()
-    ended = finished(client, job["id"])
-    assert ended["state"] == "failed"
-    assert "holds dates" in ended["error"]
+
+
+@pytest.mark.parametrize(
+    ("order", "told"),
+    [
+        ({"targets": ["day"]}, "holds dates"),
+        ({"targets": ["city", "x"]}, "not alike"),
+        ({"targets": ["city"], "kind_of_target": "regression"}, "holds no numbers"),
+        ({"targets": ["x"], "kind_of_target": "classification"}, "no classes, such as 0.5"),
+        ({"targets": ["empty"]}, "missing in all rows"),
+        ({"targets": ["empty"], "kind_of_target": "regression"}, "missing in all rows"),
+        ({"targets": ["only"]}, "one class only, 'a'"),
+    ],
+)
+def test_targets_of_which_nothing_can_be_learned_are_refused_at_once(
+    client: TestClient, order: Any, told: str
+) -> None:
+    text = b"x,day,city,empty,only\n0.5,2024-01-01,Rome,,a\n2.5,2024-01-02,Oslo,,a\n"
+    path = f"/api/tables/{uploaded(client, text)['id']}"
+    answer = client.post(f"{path}/jobs", json={"task": "predict", **order})
+    assert told in refusal(answer, 400)
+    client.delete(path)
 
 
 def test_a_removed_table_takes_its_fills_along(client: TestClient) -> None:

@@ -134,14 +134,10 @@ class Jobs:
         Raises
         ------
         RefusedError
-            Where there are too many, or nothing can be learned.
+            Where there are too many.
         """
         if self.closing:
             raise RefusedError(503, "This server is being stopped.")
-        if table.data.num_rows < 2:
-            raise RefusedError(
-                400, "The table has one row, and nothing can be learned from one; give more."
-            )
         own = token()
         order = {
             **wish,
