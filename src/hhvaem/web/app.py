@@ -23,7 +23,7 @@ from hhvaem.web import (
     routes_tables,
 )
 from hhvaem.web.arriving import Limited
-from hhvaem.web.bodies import TASKS, Problem
+from hhvaem.web.bodies import TASKS, Problem, in_words
 from hhvaem.web.house import Settings, opened
 from hhvaem.web.plain import Json
 from hhvaem.web.refusals import RefusedError, for_readers
@@ -59,8 +59,6 @@ _UNREADABLE: dict[type[Exception], str] = {
     UnicodeError: "is not in UTF-8; send it so",
     ValueError: "has a number of too many digits; send fewer",
 }
-# Of the checks of a form: what is no object.
-_NO_OBJECT = ("model_type", "model_attributes_type", "dict_type")
 # Letters of the place of a fault that are told.
 _LONGEST_PLACE = 200
 # What the framework says where it has nothing to say.
@@ -135,9 +133,7 @@ def _faulty(fault: dict[str, Any]) -> str:
         loc = (loc[0], *loc[2:])
     where = ".".join(str(part) for part in loc if part not in ("body", "query", "path"))
     place = f"`{where[:_LONGEST_PLACE]}`" if where else "The request"
-    said = str(fault["msg"]).removeprefix("Value error, ")
-    said = "it is no object of names and values" if kind in _NO_OBJECT else said
-    return f"{place} cannot be used: {said}."
+    return f"{place} cannot be used: {in_words(fault)}."
 
 
 def _says_json(request: Request) -> bool:
