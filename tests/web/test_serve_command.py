@@ -198,6 +198,7 @@ def test_bad_options_are_refused(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert f"Port {port}" in refused("serve", "--port", port, "--no-open")
+    assert "host is empty" in refused("serve", "--host", "", "--no-open")
     told = refused("serve", "--host", "no.such.host.invalid", "--no-open")
     assert "no.such.host.invalid is no address of this machine" in told
     assert "--host" in told
