@@ -57,6 +57,25 @@ def _task(name: str, column: Any, asked: Task | None) -> Task:
     return asked or (Task.CLASSIFICATION if labels or few else Task.REGRESSION)
 
 
+def check_targets(table: pa.Table, targets: Sequence[str], asked: Task | None) -> None:
+    """Refuse targets of which nothing can be learned, before anybody waits for a model of them.
+
+    Raises
+    ------
+    InputError
+        As `task_of`, and as `fit` would.
+    """
+    from hhvaem.estimators.targets import known_labels, numbers, two_or_more  # they import JAX
+
+    part, rows = table.select(targets), table.num_rows
+    if task_of(part, list(targets), asked) == Task.REGRESSION:
+        numbers(part, rows)
+        return
+    names, cells, mask, _ = known_labels(part, rows)
+    for j, (name, cell) in enumerate(zip(names, cells, strict=True)):
+        two_or_more(name, cell[mask[:, j]])
+
+
 def values_of(table: pa.Table, targets: Sequence[str]) -> Any:
     """Give the targets, a single one without a table around it but with its name."""
     if len(targets) > 1:

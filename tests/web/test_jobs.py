@@ -14,7 +14,10 @@ from pyarrow import feather, parquet
 from servers import connected, events, finished, house_of, refusal, uploaded
 
 from hhvaem import load
+from hhvaem.atomic import replacing
+from hhvaem.errors import InputError
 from hhvaem.example import clinic
+from hhvaem.web import downloads, worker
 from hhvaem.web.house import Settings
 from hhvaem.web.limits import Limits
 
@@ -125,6 +128,26 @@ def test_formulas_are_not_introduced_into_csv(
             else:
                 assert not cell.startswith("=")
         assert f"'{FORMULA}" in cells
+
+
+@pytest.mark.parametrize(
+    ("kind", "suffix", "other"),
+    [
+        (pa.list_(pa.int8()), "csv", "Parquet or Feather"),
+        (pa.month_day_nano_interval(), "parquet", "Feather"),
+    ],
+)
+def test_a_column_that_a_format_lacks_is_named_with_another_format(
+    tmp_path: Path, kind: Any, suffix: str, other: str
+) -> None:
+    table = pa.table({"odd": pa.nulls(2, kind)})
+    path = tmp_path / f"filled.{suffix}"
+    with pytest.raises(
+        InputError, match=f"'odd' .* as {suffix}; download the table as {other}."
+    ) as told:
+        downloads.written(table, table, path)
+    assert str(tmp_path) not in str(told.value)
+    downloads.written(table, table, tmp_path / "filled.feather")
 
 
 def test_draws_are_one_long_table(client: TestClient, model: str, holed: pa.Table) -> None:
@@ -260,10 +283,28 @@ def test_bad_targets_are_refused(client: TestClient, done: Any) -> None:
         answer = client.post(path, json={"task": "predict", "targets": targets})
         assert told in refusal(answer, 400)
     assert refusal(client.post(path, json={"task": "predict", "targets": []}), 422)
-    job = client.post(path, json={"task": "predict", "targets": ["admitted"]}).json()
-    ended = finished(client, job["id"])
-    assert ended["state"] == "failed"
-    assert "holds dates" in ended["error"]
+
+
+@pytest.mark.parametrize(
+    ("order", "told"),
+    [
+        ({"targets": ["day"]}, "holds dates"),
+        ({"targets": ["city", "x"]}, "not alike"),
+        ({"targets": ["city"], "kind_of_target": "regression"}, "holds no numbers"),
+        ({"targets": ["x"], "kind_of_target": "classification"}, "no classes, such as 0.5"),
+        ({"targets": ["empty"]}, "missing in all rows"),
+        ({"targets": ["empty"], "kind_of_target": "regression"}, "missing in all rows"),
+        ({"targets": ["only"]}, "one class only, 'a'"),
+    ],
+)
+def test_targets_of_which_nothing_can_be_learned_are_refused_at_once(
+    client: TestClient, order: Any, told: str
+) -> None:
+    text = b"x,day,city,empty,only\n0.5,2024-01-01,Rome,,a\n2.5,2024-01-02,Oslo,,a\n"
+    path = f"/api/tables/{uploaded(client, text)['id']}"
+    answer = client.post(f"{path}/jobs", json={"task": "predict", **order})
+    assert told in refusal(answer, 400)
+    client.delete(path)
 
 
 def test_a_removed_table_takes_its_fills_along(client: TestClient) -> None:
@@ -325,7 +366,7 @@ def test_a_table_that_goes_meanwhile_is_told(
         house.tables._tables[table.id] = table
 
 
-def test_a_folder_of_models_that_is_lost_is_named(tmp_path: Path) -> None:
+def test_a_folder_of_models_that_is_lost_is_told(tmp_path: Path) -> None:
     keep = tmp_path / "table.csv" / "models"
     keep.parent.write_text("a,b\n")
     with connected(Settings(keep=keep)) as browser:
@@ -333,7 +374,30 @@ def test_a_folder_of_models_that_is_lost_is_named(tmp_path: Path) -> None:
         job = browser.post(f"/api/tables/{table}/jobs", json={"task": "fill"}).json()["id"]
         ended = finished(browser, job)
     assert ended["state"] == "failed"
-    assert ended["error"].startswith(f"Models cannot be kept in {keep}: ")
+    assert ended["error"].startswith("Models cannot be kept in their folder: ")
+    assert str(tmp_path) not in ended["error"]
+
+
+class Saved:
+    """What can be saved, as a model can."""
+
+    def save(self, path: Path) -> None:
+        with replacing(path) as file:
+            file.write(b"a model")
+
+
+def test_a_folder_of_models_that_goes_while_training_is_made_again(tmp_path: Path) -> None:
+    path = tmp_path / "models" / "model.hhvaem"
+    worker._keep(Saved(), path)
+    assert path.read_bytes() == b"a model"
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(InputError, match=r"^The model cannot be kept .*: model.hhvaem is") as told:
+        worker._keep(Saved(), path)
+    assert str(tmp_path) not in str(told.value)
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="folder of models: Not a directory; mend"):
+        worker._keep(Saved(), tmp_path / "file" / "models" / "model.hhvaem")
 
 
 def test_nothing_is_trained_where_all_room_is_taken(tmp_path: Path) -> None:
@@ -341,6 +405,30 @@ def test_nothing_is_trained_where_all_room_is_taken(tmp_path: Path) -> None:
         table = browser.post("/api/tables/example").json()["id"]
         answer = browser.post(f"/api/tables/{table}/jobs", json={"task": "fill"})
         assert "as much as it may" in refusal(answer, 429)
+
+
+def test_a_model_whose_file_is_lost_is_told(client: TestClient, done: Any, model: str) -> None:
+    house = house_of(client)
+    path = house.models.get(house.jobs._jobs[model].owner, model).path
+    house.models._loaded.clear()
+    away = path.rename(path.with_suffix(".away"))
+    rows = {"rows": [{}]}
+    path.mkdir()  # which cannot be removed as a file is
+    try:
+        for answer in (client.get(f"/api/models/{model}/file"),
+                       client.post(f"/api/models/{model}/impute", json=rows),
+                       client.post(f"/api/models/{model}/sample", json=rows)):  # fmt: skip
+            assert "is gone from the folder of models" in refusal(answer, 404)
+        assert "cannot be removed" in refusal(client.delete(f"/api/models/{model}"), 409)
+        assert client.get(f"/api/jobs/{done['job']}").json()["model"] == model
+        assert client.get(f"/api/models/{model}").status_code == 200
+        path.rmdir()
+        path.write_bytes(b"no model")
+        said = refusal(client.post(f"/api/models/{model}/impute", json=rows), 400)
+        assert path.name in said
+        assert str(path.parent) not in said
+    finally:
+        away.replace(path)
 
 
 def test_a_model_is_removed_with_its_file(client: TestClient, done: Any, model: str) -> None:

@@ -14,6 +14,7 @@ from hhvaem.web.bodies import ImputeBody, JobBody, KindsBody, SessionBody
 from hhvaem.web.refusals import for_readers
 
 IMPUTE = "/api/models/any/impute"
+SAMPLE = "/api/models/any/sample"
 A_CELL = "give a number, a text, true, false or null"
 MANY = 50_000
 
@@ -83,6 +84,57 @@ def test_a_field_that_there_is_not_is_named_and_those_that_there_are(bare: TestC
     said = sent(bare, IMPUTE, b'{"rows": [], "levle": 0.9}', 422)
     assert "`levle` cannot be used: there is no such field" in said
     assert "'level'" in said
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "place", "told"),
+    [
+        ("/api/sessions", {"model": "x", "costs": {"x": True}}, "`costs.x`", "give a number"),
+        ("/api/sessions", {"model": "x", "costs": {"x": "1"}}, "`costs.x`", "give a number"),
+        ("/api/sessions", {"model": "x", "look_ahead": 0}, "`look_ahead`", "give true or false"),
+        (
+            "/api/sessions",
+            {"model": "x", "rules": {"most": 1.5}},
+            "`rules.most`",
+            "give a whole number",
+        ),
+        ("/api/sessions", {"model": "x", "rules": {"sure": 2}}, "`rules.sure`", "give 1.0 or less"),
+        (
+            "/api/sessions",
+            {"model": "x", "rules": 3},
+            "`rules`",
+            "it is no object of names and values",
+        ),
+        ("/api/sessions", {}, "`model`", "it is missing; give it"),
+        (IMPUTE, {"rows": [], "level": True}, "`level`", "give a number"),
+        (IMPUTE, {"rows": [], "level": 1}, "`level`", "give less than 1.0"),
+        (IMPUTE, {"rows": 3}, "`rows`", "give a list"),
+        (SAMPLE, {"rows": [], "draws": True}, "`draws`", "give a whole number"),
+        (
+            SAMPLE,
+            {"rows": [], "posterior": "x"},
+            "`posterior`",
+            "give one of 'hmc', 'encoder' or 'importance'",
+        ),
+    ],
+)
+def test_nothing_is_taken_for_something_else(
+    bare: TestClient, path: str, body: Any, place: str, told: str
+) -> None:
+    assert sent(bare, path, json.dumps(body).encode(), 422) == f"{place} cannot be used: {told}."
+
+
+def test_what_a_job_lacks_is_told_in_words(bare: TestClient, jobs: str) -> None:
+    said = sent(bare, jobs, b'{"task": "predict", "targets": []}', 422)
+    assert said == "`targets` cannot be used: give at least 1."
+    said = sent(bare, jobs, b'{"task": "predict"}', 422)
+    assert said == "`targets` cannot be used: it is missing; give it."
+    kinds = jobs.replace("/jobs", "/kinds")
+    answer = bare.put(kinds, json={"orders": {"g": []}})
+    assert refusal(answer, 422) == "`orders.g` cannot be used: give at least 1."
+    assert refusal(bare.get(jobs.replace("jobs", "rows?first=x")), 422).endswith(
+        "give a whole number."
+    )
 
 
 def test_what_is_no_json_is_told_with_its_place(bare: TestClient, jobs: str) -> None:

@@ -117,3 +117,14 @@ def test_a_column_that_nobody_asked_to_ignore_has_no_note_of_it(bare: TestClient
     path = f"/api/tables/{table['id']}/kinds"
     asked = bare.put(path, json={"kinds": {"id": "ignored"}}).json()["columns"][0]
     assert "ignored as asked" in asked["note"]
+
+
+def test_numbers_that_browsers_would_round_are_texts(bare: TestClient) -> None:
+    table = uploaded(bare, as_feather(n=pa.array([2**53 + 1, 2**53, None])), "n.feather")
+    assert rows_of(bare, table) == [["9007199254740993"], [2**53], [None]]
+
+
+def test_rows_are_counted_from_1_where_people_read_of_them(bare: TestClient) -> None:
+    table = uploaded(bare, b"a,b\n1,x\n2.5,x\n", "a.csv")
+    answer = bare.put(f"/api/tables/{table['id']}/kinds", json={"kinds": {"a": "count"}})
+    assert "2.5 in row 2" in refusal(answer, 400)

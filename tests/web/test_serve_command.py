@@ -22,7 +22,7 @@ from commands import refused
 from hhvaem.cli.serve import _check_keep
 from hhvaem.errors import InputError
 from hhvaem.web import folder
-from hhvaem.web.running import bound
+from hhvaem.web.running import GRACE, bound
 
 # Also where the tests were started by something that outlives its terminal.
 MAIN = "import signal; signal.signal(signal.SIGHUP, signal.{}); from hhvaem.cli import main; main()"
@@ -67,6 +67,22 @@ def test_the_page_is_served_and_ends_with_ctrl_c_and_the_terminal(
     assert process.returncode == 0
     assert "uploaded tables are removed" in out
     assert list(tmp_path.iterdir()) == []
+
+
+def test_who_listens_to_a_job_hears_its_end_when_the_server_is_stopped(tmp_path: Path) -> None:
+    with started(tmp_path) as (process, address), httpx.Client(base_url=address) as browser:
+        table = browser.post("/api/tables/example").json()["id"]
+        job = browser.post(f"/api/tables/{table}/jobs", json={"task": "fill"}).json()["id"]
+        with browser.stream("GET", f"/api/jobs/{job}/events", timeout=30) as answer:
+            lines = answer.iter_lines()
+            assert next(lines) == "event: job"
+            process.send_signal(signal.SIGTERM)
+            assert "event: end" in list(lines)
+        begun = time.monotonic()
+        process.communicate(timeout=30)
+        # Open streams are not waited for as long as open requests may be.
+        assert time.monotonic() - begun < GRACE
+    assert process.returncode == 0
 
 
 @pytest.mark.slow
@@ -182,6 +198,7 @@ def test_bad_options_are_refused(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert f"Port {port}" in refused("serve", "--port", port, "--no-open")
+    assert "host is empty" in refused("serve", "--host", "", "--no-open")
     told = refused("serve", "--host", "no.such.host.invalid", "--no-open")
     assert "no.such.host.invalid is no address of this machine" in told
     assert "--host" in told

@@ -1,7 +1,7 @@
 """Uploads that stop on their way: they hold no place for long, and leave nothing behind."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,6 @@ from servers import connected, house_of, refusal, uploaded
 
 from hhvaem.web.house import Settings
 from hhvaem.web.limits import Limits
-from hhvaem.web.refusals import RefusedError
-from hhvaem.web.uploads import received
 
 SHORT = Limits(waiting_seconds=1.0, all_tables=1, upload_bytes=10)
 HEADERS = [(b"host", b"127.0.0.1:8765"), (b"content-length", b"1000")]
@@ -40,33 +38,42 @@ def impatient(tmp_path: Path) -> Iterator[TestClient]:
 
 
 def upload_until(
-    browser: TestClient, then: Callable[[], Awaitable[dict[str, Any]]]
+    browser: TestClient,
+    then: Callable[[], Awaitable[dict[str, Any]]],
+    *,
+    first: bytes | None = b"a,b\n",
+    said: list[dict[str, Any]] | None = None,
+    **scope: Any,
 ) -> list[dict[str, Any]]:
-    """Send four bytes of a file, and then what comes."""
-    first = iter([{"type": "http.request", "body": b"a,b\n", "more_body": True}])
-    said: list[dict[str, Any]] = []
+    """Send some bytes of a file, and then what comes; give what is answered."""
+    blocks = iter([] if first is None else [first])
+    said = [] if said is None else said
 
     async def receive() -> dict[str, Any]:
-        return next(first, None) or await then()
+        block = next(blocks, None)
+        if block is None:
+            return await then()
+        return {"type": "http.request", "body": block, "more_body": True}
 
     async def send(message: dict[str, Any]) -> None:
         said.append(message)
 
     assert browser.portal is not None
-    browser.portal.call(browser.app, dict(SCOPE), receive, send)
+    browser.portal.call(browser.app, SCOPE | scope, receive, send)
     return said
 
 
 def nothing_is_left(browser: TestClient) -> bool:
     tables = house_of(browser).tables
-    return not tables._begun and not list((house_of(browser).folder / "tables").iterdir())
+    return not tables._begun and not list(house_of(browser).folder.glob("tables/*"))
+
+
+async def never() -> dict[str, Any]:
+    await asyncio.Event().wait()
+    raise AssertionError
 
 
 def test_who_sends_no_more_loses_the_place(impatient: TestClient) -> None:
-    async def never() -> dict[str, Any]:
-        await asyncio.Event().wait()
-        raise AssertionError
-
     start, body = upload_until(impatient, never)
     assert start["status"] == 408
     assert b"Nothing more of the file came" in body["body"]
@@ -87,14 +94,38 @@ def test_who_leaves_is_not_told_of(
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("announced", [None, "1000"])
-def test_the_rest_of_a_file_that_is_too_large_is_not_waited_for(
-    tmp_path: Path, announced: str | None
-) -> None:
-    async def stalling() -> AsyncIterator[bytes]:
-        yield b"a,b\n" * 5
-        await asyncio.Event().wait()
+def test_a_request_that_stops_on_its_way_is_refused_as_well(impatient: TestClient) -> None:
+    table = uploaded(impatient, b"a,b\n1,2\n")["id"]
+    path = f"/api/tables/{table}/kinds"
+    start, body = upload_until(impatient, never, path=path, method="PUT")
+    assert start["status"] == 408
+    assert b"Nothing more of the request came" in body["body"]
+    assert (b"connection", b"close") in start["headers"]
 
-    with pytest.raises(RefusedError, match="larger than"):
-        asyncio.run(received(stalling(), tmp_path / "x.csv", announced, SHORT))
-    assert not (tmp_path / "x.csv").exists()
+
+@pytest.mark.parametrize("length", [b"17", None])
+def test_the_rest_of_a_file_that_is_too_large_is_not_waited_for(
+    tmp_path: Path, length: bytes | None
+) -> None:
+    headers = [*HEADERS[:1], *([] if length is None else [(b"content-length", length)])]
+    with connected(Settings(keep=tmp_path / "models", limits=SHORT)) as browser:
+        start, body, *_ = upload_until(browser, never, headers=headers, first=b"a,b\n" * 5)
+        assert start["status"] == 413
+        assert b"larger than" in body["body"]
+        assert nothing_is_left(browser)
+
+
+def test_what_announces_that_it_is_too_large_is_refused_before_it_comes(tmp_path: Path) -> None:
+    limits = Limits(upload_bytes=10, body_bytes=10)
+    with connected(Settings(keep=tmp_path / "models", limits=limits)) as browser:
+        for path, what in (("/api/tables", b"The file"), ("/api/sessions", b"The request")):
+            said: list[dict[str, Any]] = []
+
+            async def after_the_answer(said: list[dict[str, Any]] = said) -> dict[str, Any]:
+                assert said[0]["status"] == 413
+                assert said[1]["body"]
+                return {"type": "http.disconnect"}
+
+            upload_until(browser, after_the_answer, said=said, first=None, path=path)
+            assert what in said[1]["body"]
+            assert said[-1] == {"type": "http.response.body", "body": b""}

@@ -1,3 +1,5 @@
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -6,6 +8,8 @@ from fastapi.testclient import TestClient
 from servers import refusal, uploaded
 
 from hhvaem.example import clinic
+from hhvaem.web import tables
+from hhvaem.web.columns import find
 from hhvaem.web.views import missing_map
 
 
@@ -120,3 +124,31 @@ def test_what_is_another_s_is_not_there(client: TestClient, other: TestClient, t
     assert refusal(other.post(f"{own}/jobs", json={"task": "fill"}), 404)
     assert refusal(other.delete(own), 404)
     assert other.get("/api/state").json()["tables"] == []
+
+
+def test_each_of_two_tabs_is_told_what_it_has_said(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = uploaded(client, b"a,b\n" + b"1,2\n3,4\n2,2\n" * 5)
+
+    def slow(data: Any, kinds: Any, orders: Any) -> Any:
+        found = find(data, kinds, orders)
+        if kinds["a"] == "real":  # the first to begin would be the last to end
+            time.sleep(0.5)
+        return found
+
+    def say(kind: str) -> Any:
+        answer = client.put(f"/api/tables/{table['id']}/kinds", json={"kinds": {"a": kind}})
+        return answer.json()["columns"][0]["kind"]
+
+    told = tables.Table.told
+
+    def told_late(self: Any, **how: Any) -> Any:
+        time.sleep(0.2)
+        return told(self, **how)
+
+    monkeypatch.setattr(tables, "find", slow)
+    monkeypatch.setattr(tables.Table, "told", told_late)
+    kinds = ["real", "categorical", "count", "positive", "ordinal"]
+    with ThreadPoolExecutor(len(kinds)) as pool:
+        assert list(pool.map(say, kinds)) == kinds

@@ -79,21 +79,9 @@ def labels(y: Any, rows: int) -> Targets:
     names, cells, mask, flat = known_labels(y, rows)
     columns, values, classes = [], [], []
     for j, (name, cell) in enumerate(zip(names, cells, strict=True)):
-        known = cell[mask[:, j]]
-        if known.dtype == object:
-            check_alike(name, known)
-            known = _plain_labels(name, known)
-        if known.dtype.kind == "f" and np.isinf(known).any():
-            raise InputError(
-                f"Input y contains infinity: target {name!r}; correct it, or make it missing."
-            )
+        known = two_or_more(name, cell[mask[:, j]])
         check_classification_targets(known)
         found, index = np.unique(known, return_inverse=True)
-        if len(found) < 2:
-            (only,) = found.tolist()
-            raise InputError(
-                f"The target {name!r} has one class only, {only!r}; a classifier needs two."
-            )
         codes = np.full(rows, np.nan)
         codes[mask[:, j]] = index
         kind: Any = "binary" if len(found) == 2 else "categorical"
@@ -173,6 +161,28 @@ def known_labels(
     mask = np.stack([[value is not None for value in cell] for cell in cells], axis=1)
     _check_known(names, mask)
     return names, cells, mask, flat
+
+
+def two_or_more(name: str, known: Shaped[np.ndarray, " seen"]) -> Shaped[np.ndarray, " seen"]:
+    """Give the known labels of a target as an array of one type.
+
+    Raises
+    ------
+    InputError
+        Where they are not of one type, are infinite, or are all the same.
+    """
+    if known.dtype == object:
+        check_alike(name, known)
+        known = _plain_labels(name, known)
+    if known.dtype.kind == "f" and np.isinf(known).any():
+        raise InputError(
+            f"Input y contains infinity: target {name!r}; correct it, or make it missing."
+        )
+    if (known == known[0]).all():
+        raise InputError(
+            f"The target {name!r} has one class only, {known[0].item()!r}; a classifier needs two."
+        )
+    return known
 
 
 def copies(features: Part, goal: Targets) -> list[tuple[str, str]]:

@@ -22,12 +22,12 @@ from hhvaem.web import (
     routes_sessions,
     routes_tables,
 )
-from hhvaem.web.bodies import TASKS, Problem
+from hhvaem.web.arriving import Limited
+from hhvaem.web.bodies import TASKS, Problem, in_words
 from hhvaem.web.house import Settings, opened
-from hhvaem.web.limits import Limits
 from hhvaem.web.plain import Json
 from hhvaem.web.refusals import RefusedError, for_readers
-from hhvaem.web.security import Guard, Receive, Scope, Send
+from hhvaem.web.security import Guard
 from hhvaem.web.warming import warmed
 
 DESCRIPTION = """Fill the holes of a table with honest uncertainty, predict from what is known, and
@@ -39,7 +39,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         401: "The token is missing or wrong",
         403: "Another host or origin, or not allowed",
         404: "No such thing, or another's",
-        408: "The file stopped on its way",
+        408: "The request stopped on its way",
         409: "Not now",
         413: "Too large",
         415: "Not JSON",
@@ -59,8 +59,6 @@ _UNREADABLE: dict[type[Exception], str] = {
     UnicodeError: "is not in UTF-8; send it so",
     ValueError: "has a number of too many digits; send fewer",
 }
-# Of the checks of a form: what is no object.
-_NO_OBJECT = ("model_type", "model_attributes_type", "dict_type")
 # Letters of the place of a fault that are told.
 _LONGEST_PLACE = 200
 # What the framework says where it has nothing to say.
@@ -76,11 +74,11 @@ def create_app(settings: Settings) -> Guard:
     """Make the application; what it has begins and ends with its lifespan."""
 
     @contextlib.asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
         async with opened(settings) as house:
             app.state.house = house
             async with warmed(house):
-                yield
+                yield {"house": house}
 
     app = FastAPI(
         title="hhvaem",
@@ -104,41 +102,6 @@ def create_app(settings: Settings) -> Guard:
     app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(Exception, _unexpected)
     return Guard(Limited(app, settings.limits), settings.door)
-
-
-class Limited:
-    """Refuses requests that say more than they may; files have a limit of their own.
-
-    Parameters
-    ----------
-    app
-        The service.
-    limits
-        How much a request may say.
-    """
-
-    def __init__(self, app: Any, limits: Limits) -> None:
-        self._app, self._most = app, limits.body_bytes
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Count while a request arrives."""
-        if scope["type"] != "http" or scope["path"] == "/api/tables":
-            await self._app(scope, receive, send)
-            return
-        length = 0
-
-        async def counted() -> Any:
-            nonlocal length
-            message = await receive()
-            length += len(message.get("body", b""))
-            if length > self._most:
-                raise HTTPException(
-                    413,
-                    f"The request is larger than {self._most / 2**20:,.0f} MB; send fewer rows.",
-                )
-            return message
-
-        await self._app(scope, counted, send)
 
 
 async def _refused(request: Request, error: Exception) -> Json:
@@ -170,9 +133,7 @@ def _faulty(fault: dict[str, Any]) -> str:
         loc = (loc[0], *loc[2:])
     where = ".".join(str(part) for part in loc if part not in ("body", "query", "path"))
     place = f"`{where[:_LONGEST_PLACE]}`" if where else "The request"
-    said = str(fault["msg"]).removeprefix("Value error, ")
-    said = "it is no object of names and values" if kind in _NO_OBJECT else said
-    return f"{place} cannot be used: {said}."
+    return f"{place} cannot be used: {in_words(fault)}."
 
 
 def _says_json(request: Request) -> bool:

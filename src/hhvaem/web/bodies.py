@@ -1,6 +1,6 @@
 """What requests say, as far as their form goes; whether it makes sense is told by what uses it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -90,12 +90,54 @@ def _one_by_one(check: Callable[[Any], Any]) -> BeforeValidator:
     return BeforeValidator(checked)
 
 
+# What is wrong with a value, by what the checks of a form call it.
+_IN_WORDS = {
+    "missing": "it is missing; give it",
+    "bool": "give true or false",
+    "float": "give a number",
+    "finite_number": "give a finite number",
+    "int": "give a whole number",
+    "string": "give a text",
+    "list": "give a list",
+    # What is no object.
+    "model": "it is no object of names and values",
+    "dict": "it is no object of names and values",
+    "literal_error": "give one of {expected}",
+    "enum": "give one of {expected}",
+    "greater_than": "give more than {gt}",
+    "greater_than_equal": "give {ge} or more",
+    "less_than": "give less than {lt}",
+    "less_than_equal": "give {le} or less",
+    "too_short": "give at least {min_length}",
+    "too_long": "give at most {max_length}",
+}
+
+
+def in_words(fault: Mapping[str, Any]) -> str:
+    """Say what is wrong with a value.
+
+    Examples
+    --------
+    >>> in_words({"type": "int_parsing", "msg": "Input should be a valid integer"})
+    'give a whole number'
+    >>> in_words({"type": "too_short", "msg": "...", "ctx": {"min_length": 1}})
+    'give at least 1'
+    >>> in_words({"type": "value_error", "msg": "Value error, give a text"})
+    'give a text'
+    """
+    kind: str = fault["type"]
+    # The type of a value is told as `int_type`, `int_parsing`, `int_from_float`, ...
+    said = _IN_WORDS.get(kind) or _IN_WORDS.get(kind.partition("_")[0])
+    own = str(fault["msg"]).removeprefix("Value error, ")
+    return own if said is None else said.format(**fault.get("ctx", {}))
+
+
 def _first(error: ValueError, *place: str | int) -> ValidationError:
     """Give the first fault of a part as that of a whole, with its place."""
     said = str(error)
     if isinstance(error, ValidationError):
         inner = error.errors()[0]
-        place, said = (*place, *inner["loc"]), inner["msg"]
+        place, said = (*place, *inner["loc"]), in_words(inner)
     fault = PydanticCustomError("part", "{said}", {"said": said})
     return ValidationError.from_exception_data(
         "request", [InitErrorDetails(type=fault, loc=place, input=None)]
@@ -109,9 +151,12 @@ Rows = Annotated[list[Cells], BeforeValidator(_few_rows)]
 Names = Annotated[list[StrictStr], Field(max_length=1000), _one_by_one(_text)]
 Kinds = Annotated[dict[StrictStr, StrictStr], _one_by_one(_text)]
 Lists = Annotated[dict[StrictStr, Names], _one_by_one(TypeAdapter(Names).validate_python)]
-Costs = Annotated[
-    dict[StrictStr, FiniteFloat], _one_by_one(TypeAdapter(FiniteFloat).validate_python)
+Orders = Annotated[
+    dict[StrictStr, Names],
+    _one_by_one(TypeAdapter(Annotated[Names, Field(min_length=1)]).validate_python),
 ]
+Number = Annotated[FiniteFloat, Field(strict=True)]
+Costs = Annotated[dict[StrictStr, Number], _one_by_one(TypeAdapter(Number).validate_python)]
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 Steps = Annotated[int, Field(ge=1, le=1_000_000)]
 Level = Annotated[float, Field(gt=0, lt=1)]
@@ -126,7 +171,8 @@ class Problem(BaseModel):
 
 class _Body(BaseModel):
     # What is not known is most often a slip of the pen, and is told.
-    model_config = ConfigDict(extra="forbid")
+    # And nothing is taken for something else, such as true for 1.
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     @model_validator(mode="before")
     @classmethod
@@ -143,7 +189,7 @@ class KindsBody(_Body):
     """What the owner of a table says of its columns."""
 
     kinds: Kinds = Field({}, description="Kinds of columns, by name.")
-    orders: Lists = Field({}, description="Levels of text columns in order, all that occur.")
+    orders: Orders = Field({}, description="Levels of text columns in order, all that occur.")
 
 
 class FillBody(_Body):

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import feather
 
-from hhvaem.files import write_table
+from hhvaem.errors import InputError
+from hhvaem.files import check_format, write_table
 from hhvaem.web.views import is_missing
 
 # What spreadsheets take a text for a formula by.
@@ -18,6 +19,8 @@ FORMATS = {
     "parquet": "application/vnd.apache.parquet",
     "feather": "application/vnd.apache.arrow.file",
 }
+# What has columns that a format has not.
+_RICHER = {".csv": "Parquet or Feather", ".parquet": "Feather"}
 
 
 def harmless(text: str) -> str:
@@ -34,8 +37,8 @@ def harmless(text: str) -> str:
 def written(table: pa.Table, holed: pa.Table, path: Path) -> None:
     """Write a filled table; what a spreadsheet would take for a formula is not introduced.
 
-    Cells that were there are written as they were. Levels that were filled in get an apostrophe
-    in CSV files, where they begin like a formula.
+    Cells that were there keep their values. Levels that were filled in get an apostrophe in CSV
+    files, where they begin like a formula.
 
     Parameters
     ----------
@@ -43,7 +46,14 @@ def written(table: pa.Table, holed: pa.Table, path: Path) -> None:
         The table, and what it was before it was filled, row by row.
     path
         Where to; its suffix says the format.
+
+    Raises
+    ------
+    InputError
+        Where the format cannot hold a column, naming it.
     """
+    if path.suffix in _RICHER:
+        _check_held(table, path)
     if path.suffix == ".csv":
         for name in holed.column_names:
             at = table.column_names.index(name)
@@ -72,6 +82,18 @@ def long_draws(folder: Path, draws: int) -> pa.Table:
 def repeated_rows(table: pa.Table, times: int) -> pa.Table:
     """Give each row of a table so many times, one after the other."""
     return table.take(np.repeat(np.arange(table.num_rows), times))
+
+
+def _check_held(table: pa.Table, path: Path) -> None:
+    """Refuse a column in words about downloads: where they are made is nobody's business."""
+    try:
+        check_format(path, path.suffix, table.schema)
+    except InputError as error:
+        column = str(error).partition(" cannot be written to ")[0]
+        raise InputError(
+            f"{column} cannot be written as {path.suffix[1:]}; download the table as "
+            f"{_RICHER[path.suffix]}."
+        ) from error
 
 
 def _guarded(full: Any, holed: Any) -> Any:

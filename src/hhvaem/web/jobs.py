@@ -134,14 +134,10 @@ class Jobs:
         Raises
         ------
         RefusedError
-            Where there are too many, or nothing can be learned.
+            Where there are too many.
         """
         if self.closing:
             raise RefusedError(503, "This server is being stopped.")
-        if table.data.num_rows < 2:
-            raise RefusedError(
-                400, "The table has one row, and nothing can be learned from one; give more."
-            )
         own = token()
         order = {
             **wish,
@@ -260,7 +256,7 @@ class Jobs:
         try:
             self._keep.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            reason = f"Models cannot be kept in {self._keep}: {error.strerror}; mend that first."
+            reason = f"Models cannot be kept in their folder: {error.strerror}; mend that first."
             self._end(job, "failed", reason)
             return
         with (job.folder / "log").open("wb") as log:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hhvaem.errors import InputError
 from hhvaem.schema import LEVELLED, Column, Schema
 from hhvaem.table import legal
 from hhvaem.web.plain import cell
@@ -53,6 +54,19 @@ class Model:
     folder: Path | None = None
     draws: int = 0
     created: float = field(default_factory=time.time)
+
+    def check_file(self) -> None:
+        """Refuse what needs the file where it is gone: its folder is in the hands of others, too.
+
+        Raises
+        ------
+        RefusedError
+            Saying so.
+        """
+        if not self.path.is_file():
+            raise RefusedError(
+                404, "The file of this model is gone from the folder of models; train it again."
+            )
 
     @property
     def fills(self) -> bool:
@@ -118,13 +132,26 @@ class Models:
         return name in self._models
 
     def remove(self, model: Model) -> None:
-        """Forget a model, and remove its file."""
+        """Remove the file of a model, and forget it.
+
+        Raises
+        ------
+        RefusedError
+            Where the file cannot be removed; nothing is changed.
+        """
         if model.owner is None:
             raise RefusedError(403, "This model was given when the server was started, and stays.")
+        try:
+            model.path.unlink(missing_ok=True)
+        except OSError as error:
+            raise RefusedError(
+                409,
+                f"The file of this model cannot be removed from the folder of models: "
+                f"{error.strerror}; mend that, and remove the model again.",
+            ) from error
         self._models.pop(model.id, None)
         with self._lock:
             self._loaded.pop(model.id, None)
-        model.path.unlink(missing_ok=True)
 
     def estimator(self, model: Model) -> Any:
         """Give the estimator of a model, from memory or from its file."""
@@ -132,7 +159,12 @@ class Models:
             if model.id not in self._models:
                 raise absent("model")  # removed while somebody waited for it
             if model.id not in self._loaded:
-                self._loaded[model.id] = loaded(model.path)
+                model.check_file()
+                try:
+                    self._loaded[model.id] = loaded(model.path)
+                except InputError as error:  # users know its name, and not where it lies
+                    said = str(error).replace(str(model.path), model.path.name)
+                    raise InputError(said) from error
             self._loaded.move_to_end(model.id)
             for name in [name for name in self._loaded if self._may_go(name)][:-LOADED]:
                 self._loaded.pop(name)

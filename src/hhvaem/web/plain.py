@@ -11,6 +11,8 @@ from starlette.responses import Response
 
 # Letters of a text that are shown.
 LONGEST = 300
+# Beyond this, browsers round whole numbers.
+EXACT = 2**53
 
 
 class Json(Response):
@@ -40,9 +42,11 @@ def cell(value: Any, longest: int | None = None) -> Any:
     --------
     >>> cell(dt.date(2024, 3, 1)), cell(float("nan")), cell(np.int64(3)), cell("abcdef", 3)
     ('2024-03-01', None, 3, 'abc…')
+    >>> cell(-(2**53) - 1), cell(2**53)
+    ('-9007199254740993', 9007199254740992)
     """
     if value is None or isinstance(value, bool | int):
-        return value
+        return value if value is None or abs(value) <= EXACT else str(value)
     if isinstance(value, float):
         return finite(value)
     if isinstance(value, np.generic):

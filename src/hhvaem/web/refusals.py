@@ -15,6 +15,8 @@ LABELS = {
     "ignored": "left as it is",
 }
 _NAME = r"(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
+# Rows, which a table on the page counts from 1; what is quoted says something else.
+_ROW = re.compile(rf"(?<!\w){_NAME}|\b(?<=row )(\d+)(?! \(counted)")
 # Rules, which the page calls otherwise.
 _RULE_OF = {"edge": "edges", "sure": "sure"}
 _RULES = re.compile(r"\b(?:decided|confident), or --(edge|sure)\b")
@@ -62,7 +64,9 @@ def for_readers(sentence: str) -> str:
     >>> for_readers("looks like a row number; kinds={'id': 'ignored'} leaves it out")
     "looks like a row number; choosing 'left as it is' leaves it out"
     >>> for_readers("Column 'age' cannot be count: it holds 0.5 in row 0; ask for 'real'.")
-    "Column 'age' cannot be 'whole number': it holds 0.5 in row 0; choose 'any number'."
+    "Column 'age' cannot be 'whole number': it holds 0.5 in row 1; choose 'any number'."
+    >>> for_readers("row 0 holds 'row 1' and row 12 holds 5")
+    "row 1 holds 'row 1' and row 13 holds 5"
     >>> for_readers("'?' is there; make it missing (on the command line: --missing)")
     "'?' is there; name it on the start page, below the place for files, and choose the file again"
     >>> for_readers("fit a model for each, or say --task for all.")
@@ -80,6 +84,7 @@ def for_readers(sentence: str) -> str:
     found = re.sub(rf"with {_KINDS.pattern}", lambda told: f"as '{_label(told[1])}'", found)
     found = _KINDS.sub(lambda told: f"choosing '{_label(told[1])}'", found)
     found = re.sub(r" \(in polars an Enum; on the command line: [^)]*\)", "", found)
+    found = _ROW.sub(lambda row: str(int(row[1]) + 1) if row[1] else row[0], found)
     found = found.replace("--task", "kind_of_target")
     return re.sub(r"(^|[.!?] )?(?:`kinds`|--kind\b)", _request, found)
 

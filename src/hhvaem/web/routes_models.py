@@ -52,10 +52,7 @@ async def remove(model: str, house: In, owner: Owner) -> Response:
 def file(model: str, house: In, owner: Owner) -> FileResponse:
     """Give the file, which `hhvaem impute`, `predict`, `ask` and `hhvaem.load` read."""
     found = house.models.get(owner, model)
-    if not found.path.exists():
-        raise RefusedError(
-            404, "The file of this model is gone from the folder of models; train it again."
-        )
+    found.check_file()
     name = f"{_stem(found)}.hhvaem"
     return FileResponse(found.path, media_type="application/octet-stream", filename=name)
 

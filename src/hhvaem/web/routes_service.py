@@ -31,9 +31,15 @@ async def impute(model: str, body: ImputeBody, house: In, owner: Owner) -> Json:
     found_rows = await _batched(
         house, found, "impute", table, service.imputed, body.level, body.posterior
     )
-    full, low, high = zip(*found_rows, strict=True)
-    ends = {} if body.level is None else {"low": list(low), "high": list(high)}
-    return Json({"rows": list(full), **ends})
+    full, *ends = zip(*found_rows, strict=True)
+    told = {"rows": list(map(service.as_given, full, body.rows))}
+    if body.level is not None:
+        for name, each in zip(("low", "high"), ends, strict=True):
+            told[name] = [
+                service.ends_as_given(*pair, found.schema)
+                for pair in zip(each, body.rows, strict=True)
+            ]
+    return Json(told)
 
 
 @router.post("/sample", summary="Draw rows")
@@ -56,7 +62,10 @@ async def sample(model: str, body: SampleBody, house: In, owner: Owner) -> Json:
         estimator = house.models.estimator(found)
         return service.sampled(estimator, body.draws, body.posterior, table)
 
-    return Json({"draws": await house.compute.later(work)})
+    drawn = await house.compute.later(work)
+    if found.fills:
+        drawn = [list(map(service.as_given, each, body.rows)) for each in drawn]
+    return Json({"draws": drawn})
 
 
 @router.post("/predict", summary="Predict the targets of rows")

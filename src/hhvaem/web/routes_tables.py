@@ -3,11 +3,13 @@
 import asyncio
 from typing import Annotated, Any
 
+import pyarrow as pa
 from fastapi import APIRouter, Query, Request
 from pyarrow import feather
 from starlette.responses import Response
 
 from hhvaem.example import clinic
+from hhvaem.tasks import Task, check_targets
 from hhvaem.web import views
 from hhvaem.web.bodies import JobBody, KindsBody
 from hhvaem.web.columns import Found
@@ -47,8 +49,7 @@ async def upload(
     plain, suffix = checked_name(name)
     with house.tables.room(owner, plain) as table:
         path = table.folder / f"{token()}{suffix}"
-        announced = request.headers.get("content-length")
-        await received(request.stream(), path, announced, house.limits)
+        await received(request.stream(), path)
         async with house.readers:
             await as_plain_table(path, plain, missing, table.path, house.limits)
         path.unlink()
@@ -83,12 +84,12 @@ async def say(table: str, body: KindsBody, house: In, owner: Owner) -> Json:
     """Replace what was said of columns before; a kind that does not fit is refused."""
     found = house.tables.get(owner, table)
     try:
-        await asyncio.to_thread(found.say, body.kinds, body.orders)
+        told = await asyncio.to_thread(found.say, body.kinds, body.orders)
     except OSError as error:
         if house.tables.has(found.id):
             raise
         raise absent("table") from error  # removed meanwhile
-    return Json(found.told())
+    return Json(told)
 
 
 @router.get("/{table}/rows", summary="Some rows")
@@ -119,15 +120,25 @@ async def submit(table: str, body: JobBody, house: In, owner: Owner) -> Json:
     """Put a job in line; one that is under way already is given instead (200)."""
     found = house.tables.get(owner, table)
     order = body.order()
-    names = [each.column.name for each in found.found]
-    strange = [name for name in order["targets"] if name not in names]
-    if strange:
-        raise RefusedError(400, f"The table has no column {strange[0]!r} to predict.")
-    if order["targets"] and len(set(order["targets"])) >= len(names):
-        raise RefusedError(400, "No column is left to predict from; choose fewer targets.")
     order["targets"] = list(dict.fromkeys(order["targets"]))
+    await asyncio.to_thread(_check_learnable, found.data, order["targets"], order["kind_of_target"])
     job, new = house.jobs.submit(found, order)
     return Json(job.told(), 201 if new else 200)
+
+
+def _check_learnable(data: pa.Table, targets: list[str], asked: str | None) -> None:
+    """Refuse a job that is bound to fail before it waits in line."""
+    strange = [name for name in targets if name not in data.column_names]
+    if strange:
+        raise RefusedError(400, f"The table has no column {strange[0]!r} to predict.")
+    if len(targets) >= data.num_columns:
+        raise RefusedError(400, "No column is left to predict from; choose fewer targets.")
+    if data.num_rows < 2:
+        raise RefusedError(
+            400, "The table has one row, and nothing can be learned from one; give more."
+        )
+    if targets:
+        check_targets(data, targets, None if asked is None else Task(asked))
 
 
 def column_of(table: Table, index: int) -> Found:

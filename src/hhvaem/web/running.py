@@ -35,6 +35,11 @@ def bound(host: str, port: int) -> socket.socket:
     InputError
         Where the host is none of this machine.
     """
+    if not host.strip():
+        raise InputError(
+            "The host is empty; give an address of this machine with --host, such as 0.0.0.0 for "
+            "all that it has."
+        )
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -76,6 +81,11 @@ class Server(uvicorn.Server):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End jobs first: who listens to one hears its end, and is not waited for."""
+        self.lifespan.state["house"].jobs.close()
+        await super().shutdown(sockets)
 
 
 def _endings() -> list[signal.Signals]:

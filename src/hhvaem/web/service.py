@@ -1,6 +1,8 @@
 """Rows in JSON, in and out of a fitted model."""
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -59,15 +61,60 @@ def as_table(rows: Sequence[Row], schema: Schema, targets: Sequence[str] = ()) -
 
 
 def _value(row: int, column: Column, given: Any) -> Any:
-    if is_missing(given) or not column.modelled:
+    """Give a cell as the model sees it, which is blind to columns that it does not model."""
+    if is_missing(given):
         return None
     try:
+        if not column.modelled:
+            _check_unseen(column, given)
+            return None
         found = answer(column, given)
     except InputError as error:
         raise InputError(f"Row {row}: {error}") from error
     if FAMILY[column.storage] == "numbers" and column.storage != "boolean":
         return float(found)
     return bool(found) if column.storage == "boolean" else found
+
+
+def _check_unseen(column: Column, given: Any) -> None:
+    """Refuse what a table may not hold in a column that no model sees.
+
+    A constant may have other values than its only one, if they are of the same sort.
+    """
+    if isinstance(given, float) and math.isinf(given):
+        raise InputError(f"{given} is infinite, and no value of {column.name!r}; leave it out.")
+    if column.kind == "ignored" or (isinstance(given, str) and FAMILY[column.storage] == "text"):
+        return
+    if column.storage == "boolean":
+        answer(replace(column, kind="binary", levels=(False, True)), given)
+    elif FAMILY[column.storage] == "dates":
+        answer(replace(column, kind="datetime", levels=()), given)
+    elif FAMILY[column.storage] == "numbers":
+        answer(replace(column, kind="real", levels=()), given)
+    else:
+        answer(column, given)
+
+
+def as_given(full: Row, given: Row) -> dict[str, Any]:
+    """Put the known cells of a row back as they were sent.
+
+    A model sees them as floats, and some columns not at all.
+
+    Examples
+    --------
+    >>> as_given({"age": 61, "n": 2**53, "k": 7}, {"age": None, "n": 2**53 + 1})
+    {'age': 61, 'n': 9007199254740993, 'k': 7}
+    """
+    return {
+        name: filled if is_missing(given.get(name)) else given[name]
+        for name, filled in full.items()
+    }
+
+
+def ends_as_given(ends: Row, given: Row, schema: Schema) -> dict[str, Any]:
+    """Put known cells back into the ends of intervals; levels without order have no ends."""
+    plain = [column.name for column in schema if column.kind in ("binary", "categorical")]
+    return as_given(ends, {name: given[name] for name in given if name not in plain})
 
 
 def as_rows(table: pa.Table, schema: Schema) -> list[dict[str, Any]]:

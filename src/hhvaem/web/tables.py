@@ -2,6 +2,7 @@
 
 import contextlib
 import shutil
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,6 +44,7 @@ class Table:
     data: pa.Table = None
     created: float = field(default_factory=time.time)
     used: float = field(default_factory=time.time)
+    _saying: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @property
     def path(self) -> Path:
@@ -53,17 +55,22 @@ class Table:
         """Open the file, and say what the columns are."""
         self.data, self.found = find(self._mapped(), self.kinds, self.orders)
 
-    def say(self, kinds: Mapping[str, str], orders: Mapping[str, Sequence[str]]) -> None:
-        """Take what the owner says of columns.
+    def say(self, kinds: Mapping[str, str], orders: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+        """Take what the owner says of columns, and give the table that comes of it.
+
+        One after the other: two tabs would else be told what the other has said.
 
         Raises
         ------
         InputError
             Where it does not fit; nothing is changed.
         """
-        data, found = find(self._mapped(), kinds, orders)
-        self.data, self.found = data, found
-        self.kinds, self.orders = dict(kinds), {name: list(each) for name, each in orders.items()}
+        with self._saying:
+            data, found = find(self._mapped(), kinds, orders)
+            self.data, self.found = data, found
+            self.kinds = dict(kinds)
+            self.orders = {name: list(each) for name, each in orders.items()}
+            return self.told()
 
     def asked_kinds(self) -> dict[str, str]:
         """Give the kinds to fit with: what was said, and what is ignored for its problem."""

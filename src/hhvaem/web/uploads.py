@@ -1,12 +1,10 @@
-"""Files on their way in: counted while they arrive, and read by a process of their own."""
+"""Files that are uploaded, and read by a process of their own."""
 
 import asyncio
-import contextlib
 import dataclasses
 import json
 import os
 import sys
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -15,8 +13,6 @@ from hhvaem.web.limits import Limits
 from hhvaem.web.refusals import RefusedError
 
 ACCEPTED = (*TEXT_SUFFIXES, *(f"{suffix}.gz" for suffix in TEXT_SUFFIXES), *SUFFIXES[3:])
-# How long the rest of a file that is too large is listened to, so that its sender hears why.
-PATIENCE = 120.0
 # Letters of a file's name that are kept.
 LONGEST_NAME = 120
 
@@ -52,68 +48,24 @@ def checked_name(name: str) -> tuple[str, str]:
     return plain, suffix
 
 
-async def received(
-    body: AsyncIterator[bytes], path: Path, announced: str | None, limits: Limits
-) -> int:
-    """Write a body to a new file, and give its length.
+async def received(body: AsyncIterator[bytes], path: Path) -> None:
+    """Write a body to a new file; nothing is left of one that does not come whole.
 
     Raises
     ------
     RefusedError
-        As soon as it is too large, or stays away; nothing is left of it.
+        Where there is nothing in it.
     """
-    blocks = _blocks(body, limits.waiting_seconds)
-    most = limits.upload_bytes
-    large = RefusedError(
-        413,
-        f"The file is larger than the {most / 2**20:,.0f} MB that this page takes; leave rows or "
-        "columns out, or use `hhvaem fit` on the command line.",
-    )
-    if announced is not None and announced.isdigit() and int(announced) > most:
-        await _ignored(blocks)
-        raise large
-    length = 0
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(handle, "wb") as file:
-            async for block in blocks:
-                length += len(block)
-                if length > most:
-                    await _ignored(blocks)
-                    raise large
+            async for block in body:
                 file.write(block)
-    except TimeoutError as error:
-        path.unlink()
-        raise RefusedError(
-            408,
-            f"Nothing more of the file came for {limits.waiting_seconds:g} seconds; send it again.",
-        ) from error
+        if not path.stat().st_size:
+            raise RefusedError(400, "The file is empty; a table needs at least a header.")
     except BaseException:
-        path.unlink(missing_ok=True)
-        raise
-    if not length:
         path.unlink()
-        raise RefusedError(400, "The file is empty; a table needs at least a header.")
-    return length
-
-
-async def _blocks(body: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
-    """Give the blocks of a body, each within some time: others wait for the place that it holds."""
-    while True:
-        async with asyncio.timeout(seconds):
-            block = await anext(body, None)
-        if block is None:
-            return
-        yield block
-
-
-async def _ignored(blocks: AsyncIterator[bytes]) -> None:
-    """Listen to the end: browsers do not hear an answer while they are still talking."""
-    end = time.monotonic() + PATIENCE
-    with contextlib.suppress(TimeoutError):
-        async for _ in blocks:
-            if time.monotonic() > end:
-                return
+        raise
 
 
 async def as_plain_table(

@@ -142,7 +142,7 @@ def _fitted(order: dict[str, Any], teller: Teller) -> dict[str, Any]:
     else:
         _warmed(model, teller)
     # At the end: a model is finished with all that belongs to it.
-    model.save(order["model"])
+    _keep(model, Path(order["model"]))
     return {
         "estimator": type(model).__mro__[1].__name__,
         "schema": json.loads(model.schema_.to_json()),
@@ -150,6 +150,19 @@ def _fitted(order: dict[str, Any], teller: Teller) -> dict[str, Any]:
         "record": {} if model.fitted_ is None else model.fitted_.record,
         "draws": draws,
     }
+
+
+def _keep(model: Any, path: Path) -> None:
+    """Write a model to its folder, which may have gone while it was trained."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        model.save(path)
+    except (OSError, InputError) as error:
+        reason = getattr(error, "strerror", None) or str(error).replace(str(path), path.name)
+        raise InputError(
+            f"The model cannot be kept in the folder of models: {reason.rstrip('.')}; mend that, "
+            "and train again."
+        ) from error
 
 
 def _targets(model: Any) -> list[dict[str, Any]]:

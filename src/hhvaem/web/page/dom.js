@@ -2,6 +2,9 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
+// Signs that turn the direction of what follows: a name could look like another.
+const TURNS = /[\u202a-\u202e\u2066-\u2069]/g;
+
 /** Make an element: properties are attributes, `on...` are listeners, children are nodes or texts. */
 export function h(tag, props = {}, ...children) {
   return made(document.createElement(tag), props, children);
@@ -27,7 +30,8 @@ function made(node, props, children) {
 function shown(children) {
   return children
     .flat(Infinity)
-    .filter((child) => child !== null && child !== undefined && child !== false);
+    .filter((child) => child !== null && child !== undefined && child !== false)
+    .map((child) => (typeof child === "string" ? child.replace(TURNS, "_") : child));
 }
 
 /** Put other children into an element. */

@@ -3,6 +3,8 @@
 /** Give a value as a number: a date as milliseconds, in the time zone of nobody. */
 export function asNumber(value) {
   if (typeof value === "number") return value;
+  // Whole numbers that are too large for a browser are texts.
+  if (/^-?\d+$/.test(value)) return Number(value);
   return Date.parse(value.includes("T") && !/(Z|[+-]\d\d:?\d\d)$/.test(value) ? `${value}Z` : value);
 }
 
