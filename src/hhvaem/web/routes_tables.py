@@ -1,6 +1,7 @@
 """Tables: in, looked at, and out again."""
 
 import asyncio
+import json
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -21,6 +22,8 @@ from hhvaem.web.uploads import as_plain_table, checked_name, received
 router = APIRouter(prefix="/api/tables", tags=["tables"])
 First = Annotated[int, Query(ge=0, le=10**9)]
 Count = Annotated[int, Query(ge=1, le=10**6)]
+# In the folder of a table, what was named as missing in its file.
+MARKS = "marks.json"
 
 
 @router.post(
@@ -52,8 +55,9 @@ async def upload(
         async with house.readers:
             await as_plain_table(path, plain, missing, table.path, house.limits)
         path.unlink()
+        (table.folder / MARKS).write_text(json.dumps(missing), encoding="utf-8")
         await asyncio.to_thread(table.look)
-    return Json(table.told(), 201)
+    return Json(_told(table), 201)
 
 
 @router.post("/example", summary="Take the embedded example", status_code=201)
@@ -62,13 +66,13 @@ async def example(house: In, owner: Owner) -> Json:
     with house.tables.room(owner, "clinic.csv") as table:
         feather.write_feather(clinic(), str(table.path), compression="uncompressed")
         await asyncio.to_thread(table.look)
-    return Json(table.told(), 201)
+    return Json(_told(table), 201)
 
 
 @router.get("/{table}", summary="A table and its columns")
 def show(table: str, house: In, owner: Owner) -> Json:
     """Say what a table is."""
-    return Json(house.tables.get(owner, table).told())
+    return Json(_told(house.tables.get(owner, table)))
 
 
 @router.delete("/{table}", summary="Remove a table", status_code=204)
@@ -88,7 +92,7 @@ async def say(table: str, body: KindsBody, house: In, owner: Owner) -> Json:
         if house.tables.has(found.id):
             raise
         raise absent("table") from error  # removed meanwhile
-    return Json(found.told())
+    return Json(_told(found))
 
 
 @router.get("/{table}/rows", summary="Some rows")
@@ -128,6 +132,13 @@ async def submit(table: str, body: JobBody, house: In, owner: Owner) -> Json:
     order["targets"] = list(dict.fromkeys(order["targets"]))
     job, new = house.jobs.submit(found, order)
     return Json(job.told(), 201 if new else 200)
+
+
+def _told(table: Table) -> dict[str, Any]:
+    """Give a table as JSON, with the texts that were named as missing in its file."""
+    path = table.folder / MARKS
+    marks = json.loads(path.read_bytes()) if path.exists() else []
+    return {**table.told(), "marks": marks}
 
 
 def column_of(table: Table, index: int) -> Found:

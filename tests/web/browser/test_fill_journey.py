@@ -1,6 +1,10 @@
 """The journey from a table with holes to a filled one, in a browser."""
 
+import shlex
+import subprocess
+import sys
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
@@ -21,7 +25,7 @@ def small(tmp_path: Path) -> Path:
     size = rng.normal(170, 10, 80)
     lines = ["id,size,weight,eyes"]
     for i, each in enumerate(size):
-        weight = "" if i % 4 == 1 else f"{each - 100 + rng.normal():.1f}"
+        weight = "?" if i % 4 == 1 else f"{each - 100 + rng.normal():.1f}"
         eyes = "" if i % 7 == 2 else rng.choice(["blue", "brown"])
         lines.append(f"person {i:03},{each:.1f},{weight},{eyes}")
     path = tmp_path / "people.csv"
@@ -30,6 +34,8 @@ def small(tmp_path: Path) -> Path:
 
 
 def test_from_a_file_to_its_filled_table(page: Page, small: Path) -> None:
+    page.click("Does a text in the file stand for a missing value?")
+    page.see("details input[type=text]").send_keys("?, not known")
     page.upload(small)
     page.at("/table/")
     page.read("people.csv")
@@ -74,6 +80,23 @@ def test_from_a_file_to_its_filled_table(page: Page, small: Path) -> None:
     _, _, table = page.fetched(next(link for link in links if link.endswith("filled.csv")))
     assert table.startswith('"id","size","weight","eyes"')
     assert ",," not in table
+    fills_by_the_printed_command(page, small)
+
+
+def fills_by_the_printed_command(page: Page, table: Path) -> None:
+    """Run the command that stands beside the model, where the model and the table lie."""
+    program, *command = shlex.split(page.see("main code").text)
+    assert program == "hhvaem"
+    link = page.see("main a.button[href$='/file']").get_attribute("href")
+    cookies = "; ".join(f"{each['name']}={each['value']}" for each in page.driver.get_cookies())
+    with urlopen(Request(link, headers={"Cookie": cookies})) as answer:
+        (table.parent / "people.hhvaem").write_bytes(answer.read())
+    run = [sys.executable, "-c", "from hhvaem.cli import main; main()", *command]
+    ended = subprocess.run(run, cwd=table.parent, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    filled = (table.parent / "filled.csv").read_text(encoding="utf-8")
+    assert ",," not in filled
+    assert "?" not in filled
 
 
 def test_a_file_is_dropped(page: Page) -> None:
