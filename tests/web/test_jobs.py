@@ -1,5 +1,6 @@
 """Training on the page, from the first event to the last download."""
 
+import codecs
 import csv
 import io
 import time
@@ -15,6 +16,7 @@ from servers import connected, events, finished, house_of, refusal, uploaded
 
 from hhvaem import load
 from hhvaem.example import clinic
+from hhvaem.files import read_table
 from hhvaem.web.house import Settings
 from hhvaem.web.limits import Limits
 
@@ -23,7 +25,9 @@ FORMULA = "=HYPERLINK(1)"
 
 
 def rows_of(answer: Any) -> list[list[str]]:
-    return list(csv.reader(io.StringIO(answer.text)))
+    # With the mark by which Excel knows UTF-8, once.
+    assert answer.content.startswith(codecs.BOM_UTF8)
+    return list(csv.reader(io.StringIO(answer.content.decode("utf-8-sig"))))
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +103,9 @@ def test_the_model_file_fills_as_the_page_does(
     assert feather.read_table(io.BytesIO(down)).equals(imputer.transform(holed))
 
 
-def test_downloads_are_the_same_in_all_formats(client: TestClient, model: str) -> None:
+def test_downloads_are_the_same_in_all_formats(
+    client: TestClient, model: str, tmp_path: Path
+) -> None:
     path = f"/api/models/{model}/filled"
     one = parquet.read_table(io.BytesIO(client.get(f"{path}.parquet").content))
     assert (
@@ -107,6 +113,8 @@ def test_downloads_are_the_same_in_all_formats(client: TestClient, model: str) -
         == feather.read_table(io.BytesIO(client.get(f"{path}.feather").content)).to_pylist()
     )
     assert len(rows_of(client.get(f"{path}.csv"))) == ROWS + 1
+    (tmp_path / "filled.csv").write_bytes(client.get(f"{path}.csv").content)
+    assert read_table(tmp_path / "filled.csv").column_names == one.column_names
     assert refusal(client.get(f"{path}.exe"), 422)
 
 
