@@ -69,8 +69,12 @@ def test_from_a_file_to_its_filled_table(page: Page, small: Path) -> None:
     page.click("Columns", ".tabs")
     page.see(".figure svg")
     page.read("were filled in")
+    model = page.driver.current_url.split("#")[1].rsplit("/", 1)[0]
     page.click("Download", ".tabs")
     page.read("Several completed tables")
+    for name in ("save", "download"):
+        page.open(f"{model}/{name}")
+        page.read("Several completed tables")
     links = [link.get_attribute("href") for link in page.all("main a.button")]
     assert len(links) == 7
     for link in links:
@@ -251,6 +255,14 @@ def test_a_bad_file_is_refused_with_a_sentence(page: Page, tmp_path: Path) -> No
     # Beside the place where files are dropped, which is ready for another one.
     assert page.run("return arguments[0].closest('.card').querySelector('.drop') !== null", problem)
     assert "Drop a file here" in page.text()
+
+
+def test_a_scale_has_more_than_one_number(page: Page) -> None:
+    found = page.made(
+        "plots/scale.js",
+        "return [part.ticks(51, 149, 3.9), part.ticks(0.31, 0.44, 1), part.ticks(0, 10, 5)];",
+    )
+    assert found == [[60, 80, 100, 120, 140], [0.35, 0.4], [0, 2, 4, 6, 8, 10]]
 
 
 def test_a_table_is_removed(page: Page) -> None:
