@@ -134,9 +134,16 @@ def test_a_server_that_was_told_to_outlives_its_terminal(tmp_path: Path) -> None
 
 
 def test_another_host_has_a_token(tmp_path: Path) -> None:
-    with started(tmp_path, "--host", "0.0.0.0") as (_, address):
+    with started(tmp_path, "--host", "0.0.0.0") as (process, address):
+        there = re.search(r"http://(\S+?):(\d+)/\?token=[\w-]+", process.stdout.readline())
         bare, _, token = address.partition("?token=")
         assert len(token) >= 20
+        # Others cannot come in by the name that only this machine has for itself.
+        assert there
+        assert there[0].endswith(f"/?token={token}")
+        assert there[1] == socket.gethostname()
+        named = {"Host": f"{there[1]}:{there[2]}"}
+        assert httpx.get(address, headers=named).status_code == 200
         assert httpx.get(bare).status_code == 401
         answer = httpx.get(address)
         assert answer.status_code == 200
