@@ -1,7 +1,9 @@
 """`hhvaem serve` as a person starts it, in a process of its own."""
 
+import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -148,6 +150,25 @@ def test_another_host_has_a_token(tmp_path: Path) -> None:
         answer = httpx.get(address)
         assert answer.status_code == 200
         assert "set-cookie" in answer.headers
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (shutil.which("curl") and shutil.which("jq")), reason="no curl or jq")
+def test_the_example_for_programs_works(tmp_path: Path) -> None:
+    docs = Path(__file__).parents[2] / "docs" / "serve.md"
+    found = re.search(r"```sh\n(python -c.*?)```", docs.read_text("utf-8"), re.DOTALL)
+    assert found
+    python = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    with started(tmp_path) as (_, address):
+        ended = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", found[1].replace("http://127.0.0.1:8765/", address)],
+            cwd=tmp_path, env={**os.environ, "PATH": python}, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    ((told,),) = json.loads(ended.stdout)["predictions"]
+    assert told["target"] == "glucose"
+    assert told["low"] < told["value"] < told["high"]
 
 
 def test_a_token_of_any_letters_is_in_the_address(tmp_path: Path) -> None:
