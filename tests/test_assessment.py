@@ -137,7 +137,7 @@ def test_the_page_shows_verdicts_and_asks_nobody_for_anything(told: Evaluation) 
     assert not [link for link in page.links if not link.startswith("#")]
     for each in told.verdicts:
         assert any(each.column in text for text in page.texts)
-        assert each.word in page.texts
+        assert each.called in page.texts
         assert each.sentence in page.texts
     assert told.to_html() == told.to_html()
     assert "trust" in repr(told)
@@ -188,6 +188,7 @@ def made_up(
         ({}, "trust"),
         ({"ours": 0.85}, "wide but honest"),
         ({"ours": 1.0}, "no better than the column mean"),
+        ({"ours": 0.99}, "no better than the column mean"),
         ({"ours": 1.3}, "no better than the column mean"),
         ({"narrow": 0.7}, "too sure of itself"),
         ({"narrow": 1.3}, "trust"),
@@ -196,7 +197,10 @@ def made_up(
 )
 def test_words_for_numbers(made: dict[str, float], word: str) -> None:
     (number, _) = verdicts(made_up(**made))  # type: ignore[arg-type]
-    assert number.word == word
+    assert number.word == number.called == word
+    # A lower error that is not called better has to be explained.
+    lower = word.startswith("no better") and number.score < number.mean_score
+    assert ("may be chance" in number.sentence) == lower
     if word == "too few cells to tell":
         assert "Only 12 cells" in number.sentence
 
@@ -214,6 +218,7 @@ def test_words_for_numbers(made: dict[str, float], word: str) -> None:
 def test_words_for_levels(made: dict[str, float], word: str) -> None:
     (_, level) = verdicts(made_up(4000, **made))
     assert level.word == word
+    assert "mean" not in f"{level.called} {level.sentence}"
 
 
 def test_who_fills_better_is_named() -> None:

@@ -51,7 +51,7 @@ class Evaluation:
 
     def __repr__(self) -> str:
         """Show the verdicts, a line for each column."""
-        lines = [f"{each.column}: {each.word}. {each.sentence}" for each in self.verdicts]
+        lines = [f"{each.column}: {each.called}. {each.sentence}" for each in self.verdicts]
         return "\n".join([self.hidden_in_words, *self.words, "", *lines])
 
     def _repr_html_(self) -> str:
@@ -128,6 +128,7 @@ class Evaluation:
             "kind": each.kind,
             "cells": each.cells,
             "verdict": each.word,
+            "called": each.called,
             "sentence": each.sentence,
             "score": each.score,
             "score_of_mean": _number(each.mean_score),

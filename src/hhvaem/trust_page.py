@@ -25,8 +25,8 @@ MEANINGS = {
     "they promise.",
     "wide but honest": "fills are closer than the column mean, but not by much; intervals are wide "
     "and hold what they promise. Use intervals or draws rather than single values.",
-    "no better than the column mean": "the other columns say too little about this one. Intervals "
-    "are honest; a single fill is a guess.",
+    "no better than the column mean": "or than the most frequent level, by more than chance: the "
+    "other columns say too little about this one. Intervals are honest; a single fill is a guess.",
     "too sure of itself": "intervals hold less than they promise. Do not rely on them here.",
     "too few cells to tell": "the column has too few known cells to hide enough of them.",
 }
@@ -115,7 +115,7 @@ def verdict_table(told: Evaluation) -> str:
         lines += (
             f"<tr><td>{html.escape(each.column)} <small>{each.kind}</small></td>"
             f'<td class="number">{each.cells}</td>'
-            f'<td><span class="verdict {TONES[each.word]}">{each.word}</span></td>'
+            f'<td><span class="verdict {TONES[each.word]}">{each.called}</span></td>'
             f'<td class="bars">{bars}</td><td>{html.escape(each.sentence)}</td></tr>'
         )
     head = (

@@ -84,6 +84,13 @@ class Verdict(NamedTuple):
     better: tuple[str, float] | None
 
     @property
+    def called(self) -> str:
+        """The verdict as readers see it: levels have no mean."""
+        if self.kind in LEVELLED and self.word == "no better than the column mean":
+            return "no better than the most frequent level"
+        return self.word
+
+    @property
     def sentence(self) -> str:
         """The verdict and its reasons."""
         if self.word == "too few cells to tell":
@@ -103,10 +110,13 @@ class Verdict(NamedTuple):
         )
         link = "but" if self.word == "too sure of itself" else "and"
         reasons = f"{error} ({against} by {other}), {link} {held}."
+        if self.word == "no better than the column mean" and self.score < self.mean_score:
+            reasons += " The difference may be chance."
         if self.better is not None:
             name, score = self.better
             told = f"{score:.0%} wrong" if levels else f"off by {score:.2f}"
-            reasons += f" {_first(CALLED[name])} fills it better: {told}."
+            called = other if name == "mean" else CALLED[name]
+            reasons += f" {_first(called)} fills it better: {told}."
         return reasons
 
 

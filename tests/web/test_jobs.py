@@ -1,5 +1,6 @@
 """Training on the page, from the first event to the last download."""
 
+import codecs
 import csv
 import io
 import time
@@ -17,6 +18,7 @@ from hhvaem import load
 from hhvaem.atomic import replacing
 from hhvaem.errors import InputError
 from hhvaem.example import clinic
+from hhvaem.files import read_table
 from hhvaem.web import downloads, worker
 from hhvaem.web.house import Settings
 from hhvaem.web.limits import Limits
@@ -26,7 +28,9 @@ FORMULA = "=HYPERLINK(1)"
 
 
 def rows_of(answer: Any) -> list[list[str]]:
-    return list(csv.reader(io.StringIO(answer.text)))
+    # With the mark by which Excel knows UTF-8, once.
+    assert answer.content.startswith(codecs.BOM_UTF8)
+    return list(csv.reader(io.StringIO(answer.content.decode("utf-8-sig"))))
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +106,9 @@ def test_the_model_file_fills_as_the_page_does(
     assert feather.read_table(io.BytesIO(down)).equals(imputer.transform(holed))
 
 
-def test_downloads_are_the_same_in_all_formats(client: TestClient, model: str) -> None:
+def test_downloads_are_the_same_in_all_formats(
+    client: TestClient, model: str, tmp_path: Path
+) -> None:
     path = f"/api/models/{model}/filled"
     one = parquet.read_table(io.BytesIO(client.get(f"{path}.parquet").content))
     assert (
@@ -110,6 +116,8 @@ def test_downloads_are_the_same_in_all_formats(client: TestClient, model: str) -
         == feather.read_table(io.BytesIO(client.get(f"{path}.feather").content)).to_pylist()
     )
     assert len(rows_of(client.get(f"{path}.csv"))) == ROWS + 1
+    (tmp_path / "filled.csv").write_bytes(client.get(f"{path}.csv").content)
+    assert read_table(tmp_path / "filled.csv").column_names == one.column_names
     assert refusal(client.get(f"{path}.exe"), 422)
 
 

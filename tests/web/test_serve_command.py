@@ -1,7 +1,9 @@
 """`hhvaem serve` as a person starts it, in a process of its own."""
 
+import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -150,13 +152,39 @@ def test_a_server_that_was_told_to_outlives_its_terminal(tmp_path: Path) -> None
 
 
 def test_another_host_has_a_token(tmp_path: Path) -> None:
-    with started(tmp_path, "--host", "0.0.0.0") as (_, address):
+    with started(tmp_path, "--host", "0.0.0.0") as (process, address):
+        there = re.search(r"http://(\S+?):(\d+)/\?token=[\w-]+", process.stdout.readline())
         bare, _, token = address.partition("?token=")
         assert len(token) >= 20
+        # Others cannot come in by the name that only this machine has for itself.
+        assert there
+        assert there[0].endswith(f"/?token={token}")
+        assert there[1] == socket.gethostname()
+        named = {"Host": f"{there[1]}:{there[2]}"}
+        assert httpx.get(address, headers=named).status_code == 200
         assert httpx.get(bare).status_code == 401
         answer = httpx.get(address)
         assert answer.status_code == 200
         assert "set-cookie" in answer.headers
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (shutil.which("curl") and shutil.which("jq")), reason="no curl or jq")
+def test_the_example_for_programs_works(tmp_path: Path) -> None:
+    docs = Path(__file__).parents[2] / "docs" / "serve.md"
+    found = re.search(r"```sh\n(python -c.*?)```", docs.read_text("utf-8"), re.DOTALL)
+    assert found
+    python = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    with started(tmp_path) as (_, address):
+        ended = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", found[1].replace("http://127.0.0.1:8765/", address)],
+            cwd=tmp_path, env={**os.environ, "PATH": python}, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    ((told,),) = json.loads(ended.stdout)["predictions"]
+    assert told["target"] == "glucose"
+    assert told["low"] < told["value"] < told["high"]
 
 
 def test_a_token_of_any_letters_is_in_the_address(tmp_path: Path) -> None:

@@ -1,7 +1,10 @@
 """Being asked, on the page."""
 
+import codecs
 import csv
 import io
+import re
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -132,18 +135,32 @@ def test_an_explanation_says_how_the_prediction_would_move(client: TestClient) -
 def test_the_record_goes_on_elsewhere(client: TestClient, model_file: Path, tmp_path: Path) -> None:
     session = say(client, begin(client, known={"sex": "male"}), "age", 44).json()
     answer = client.get(f"/api/sessions/{session['id']}/record.json")
-    assert "attachment" in answer.headers["content-disposition"]
+    begun = time.strftime("%Y-%m-%d", time.localtime(session["created"]))
+    assert re.fullmatch(
+        rf"attachment; filename\*=utf-8''glucose-{begun}-\d\d-\d\d-\d\d.json",
+        answer.headers["content-disposition"],
+    )
     (tmp_path / "session.json").write_bytes(answer.content)
     again = Session.load(tmp_path / "session.json", loaded(model_file))
     assert again.known == {"sex": "male", "age": 44}
     predicted: Any = again.predict()
     assert predicted.low == session["predictions"][0]["low"]
-    text = client.get(f"/api/sessions/{session['id']}/record.csv").text
+    content = client.get(f"/api/sessions/{session['id']}/record.csv").content
+    assert content.startswith(codecs.BOM_UTF8)
+    text = content.decode("utf-8-sig")
     names, known, start, only = csv.reader(io.StringIO(text))
     assert names[:5] == ["column", "answer", "value", "gain", "cost"]
     assert known[:3] == ["sex", "known", "male"]
     assert start[1] == "start"
     assert only[:3] == ["age", "value", "44"]
+
+
+def test_cases_can_be_told_apart(client: TestClient) -> None:
+    session = say(client, begin(client, known={"sex": "male", "age": 41}), "age", 44).json()
+    assert session["given"] == {"sex": "male", "age": 41}
+    short = client.get("/api/state").json()["sessions"][0]
+    assert short["known"] == {"sex": "male", "age": 44}
+    assert short["created"] == session["created"]
 
 
 def test_what_looks_like_a_slip_is_taken_and_doubted(client: TestClient) -> None:

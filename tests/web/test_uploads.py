@@ -127,7 +127,14 @@ def test_memory_without_end_is_the_end_of_the_reader_only(tmp_path: Path) -> Non
         ("frame.txt", pickle.dumps({"a": [1, 2]}), "a pickle"),
         ("frame.csv.gz", gzip.compress(pickle.dumps({"a": [1, 2]}), mtime=0), "a pickle"),
         ("old.csv", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(500), "old Excel"),
-        ("new.csv", b"PK\3\4" + bytes(30) + b"xl/workbook.xml", "an Excel file"),
+        ("new.csv", b"PK\3\4" + bytes(30) + b"xl/workbook.xml", "save the sheet as CSV UTF-8"),
+        (
+            "open.csv",
+            b"PK\3\4" + bytes(30) + b"application/vnd.oasis.opendocument.spreadsheet",
+            "save the sheet as CSV UTF-8",
+        ),
+        ("Table.XLSX", b"PK\3\4", "Table.XLSX is a spreadsheet; save the sheet as CSV UTF-8"),
+        ("table.ods", b"PK\3\4", "table.ods is a spreadsheet; save the sheet as CSV UTF-8"),
         ("latin.csv", "name\nJosé\n".encode("latin-1"), "save it as UTF-8"),
         ("book.csv", b"PK\3\4" + bytes(100), "zip archive or a spreadsheet"),
         ("table.csv", as_bytes(clinic(rows=5), "parquet"), "name it with .parquet"),
@@ -139,9 +146,9 @@ def test_memory_without_end_is_the_end_of_the_reader_only(tmp_path: Path) -> Non
         ("twice.csv", b"a,a\n1,2\n", "more than one column"),
         ("open.csv", b'a,b\n"1,2\n3,4\n', "quote"),
         ("header.csv", b"a,b\n", "no rows"),
-        ("table.xlsx", b"PK\3\4", "none of .csv"),
+        ("table.docx", b"PK\3\4", "none of .csv"),
         ("table", b"a,b\n1,2\n", "none of .csv"),
-        ("model.hhvaem", b"a,b\n1,2\n", "is a model and not a table"),
+        ("model.hhvaem", b"a,b\n1,2\n", "is a model of hhvaem and not a table"),
     ],
 )
 def test_what_is_no_table_is_refused(

@@ -176,7 +176,7 @@ def _verdicts(found: "Evaluation") -> Table:
             str(each.cells),
             f"{each.score:.2f}",
             "-" if each.mean_score != each.mean_score else f"{each.mean_score:.2f}",
-            f"[{TONES[each.word]}]{each.word}[/]",
+            f"[{TONES[each.word]}]{each.called}[/]",
             better,
         )
     return shown

@@ -46,7 +46,9 @@ def serve(
     token: Annotated[
         str | None,
         typer.Option(
-            metavar="TEXT", help="What strangers must know; made up where --host needs one."
+            metavar="TEXT",
+            help="What strangers must know, of 8 plain characters or more; made up where --host "
+            "needs one.",
         ),
     ] = None,
     keep: Annotated[
@@ -72,7 +74,7 @@ def serve(
             ) from error
         from hhvaem.web.house import Settings
         from hhvaem.web.models import served
-        from hhvaem.web.security import Door, is_loopback
+        from hhvaem.web.security import EVERYWHERE, Door, is_loopback
     if token is not None and (len(token) < 8 or not token.isascii() or not token.isprintable()):
         raise InputError(
             "The token is too short or has strange letters; give at least 8 plain ones."
@@ -90,6 +92,13 @@ def serve(
 
     def ready() -> None:
         console.print(f"The page is at [bold]{escape(address)}[/]", soft_wrap=True)
+        if host in EVERYWHERE:
+            there = _address(socket.gethostname(), chosen, token)
+            console.print(
+                f"On other machines it is at [bold]{escape(there)}[/]; where they do not know that "
+                "name, put the address of this machine in the network in its place.",
+                soft_wrap=True,
+            )
         if not is_loopback(host):
             console.print(
                 "Other machines can come in with the token, over a connection that is not "

@@ -1,5 +1,7 @@
 """Files to take away: filled tables, draws, and texts that no spreadsheet takes for formulas."""
 
+import codecs
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import feather
 
+from hhvaem.atomic import replacing
 from hhvaem.errors import InputError
 from hhvaem.files import check_format, write_table
 from hhvaem.web.views import is_missing
 
 # What spreadsheets take a text for a formula by.
 FORMULA = r"^[=+\-@\t\r]"
+# Without it Excel takes UTF-8 for the letters of its own country.
+MARK = codecs.BOM_UTF8
 FORMATS = {
     "csv": "text/csv; charset=utf-8",
     "parquet": "application/vnd.apache.parquet",
@@ -38,7 +43,7 @@ def written(table: pa.Table, holed: pa.Table, path: Path) -> None:
     """Write a filled table; what a spreadsheet would take for a formula is not introduced.
 
     Cells that were there keep their values. Levels that were filled in get an apostrophe in CSV
-    files, where they begin like a formula.
+    files, where they begin like a formula. CSV files begin with the mark of UTF-8.
 
     Parameters
     ----------
@@ -54,11 +59,18 @@ def written(table: pa.Table, holed: pa.Table, path: Path) -> None:
     """
     if path.suffix in _RICHER:
         _check_held(table, path)
-    if path.suffix == ".csv":
-        for name in holed.column_names:
-            at = table.column_names.index(name)
-            table = table.set_column(at, name, _guarded(table.column(at), holed.column(name)))
-    write_table(table, path)
+    if path.suffix != ".csv":
+        write_table(table, path)
+        return
+    for name in holed.column_names:
+        at = table.column_names.index(name)
+        table = table.set_column(at, name, _guarded(table.column(at), holed.column(name)))
+    plain = path.with_name(f"plain-{path.name}")
+    write_table(table, plain)
+    with plain.open("rb") as source, replacing(path) as file:
+        file.write(MARK)
+        shutil.copyfileobj(source, file)
+    plain.unlink()
 
 
 def long_draws(folder: Path, draws: int) -> pa.Table:

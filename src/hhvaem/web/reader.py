@@ -35,6 +35,7 @@ MODEL = (
     "{name} is a model of hhvaem and not a table; give the table that it is to fill, and start "
     "`hhvaem serve MODEL` to use the model."
 )
+SPREADSHEET = "{name} is a spreadsheet; save the sheet as CSV UTF-8, and give that file."
 _DATES = (
     "dates or times that cannot be shown: they are beyond the years 1 to 9999, or of an unknown "
     "time zone"
@@ -49,6 +50,8 @@ _STARTS = {
     b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "an old Excel or Word file",
     **{b"\x80" + bytes([version]): "a pickle of Python" for version in range(2, 6)},
 }
+# What is in a spreadsheet of Excel, and in one of LibreOffice.
+_SHEETS = (b"xl/", b"opendocument.spreadsheet")
 _START = 2**13
 # Bytes that no text has, in whatever encoding of one byte.
 _CONTROL = re.compile(rb"[\0-\x08\x0e-\x19]")
@@ -201,8 +204,8 @@ def _check_start(path: Path, name: str) -> None:
     for begun, what in _STARTS.items():
         if start.startswith(begun):
             raise InputError(f"{name} is {what} and not a table; save the table as CSV.")
-    if start.startswith(b"PK\3\4") and b"xl/" in start:
-        raise InputError(f"{name} is an Excel file; save the sheet as CSV UTF-8 in Excel.")
+    if start.startswith(b"PK\3\4") and any(part in start for part in _SHEETS):
+        raise InputError(SPREADSHEET.format(name=name))
     check_start(path, start)
     if _CONTROL.search(start) and not _is_utf8(start):
         raise InputError(f"{name} looks like no text at all; give a table as CSV.")

@@ -1,18 +1,25 @@
 """Sessions: ask, answer, take back, and the record."""
 
+import re
+import time
 from collections.abc import Callable
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from hhvaem.web.asking import Asking
 from hhvaem.web.bodies import AnswerBody, SessionBody, SettingsBody
+from hhvaem.web.downloads import FORMATS, MARK
 from hhvaem.web.house import House, In, Owner
 from hhvaem.web.identity import token
 from hhvaem.web.plain import Json
+from hhvaem.web.sessions import told
 
 router = APIRouter(prefix="/api/sessions", tags=["sessions"])
+# Letters of a record's name that are of its targets.
+LONGEST = 60
 
 
 @router.post("", summary="Begin to ask about a case", status_code=201)
@@ -28,7 +35,7 @@ async def begin(body: SessionBody, house: In, owner: Owner) -> Json:
         asking = await house.compute.soon(work)
         house.models.get(owner, model.id)  # which may have been removed meanwhile
         house.sessions.add(asking)
-    return Json(asking.told(), 201)
+    return Json(told(asking), 201)
 
 
 @router.get("/{session}", summary="A session")
@@ -82,15 +89,20 @@ async def explain(
 @router.get("/{session}/record.json", summary="The record, to go on from")
 async def record(session: str, house: In, owner: Owner) -> Response:
     """Give all of a session; `hhvaem ask MODEL --session FILE` goes on from it."""
-    content = await _asked(house, owner, session, Asking.record)
-    return _file(content, "application/json", "session.json")
+    return await _asked(
+        house, owner, session, lambda asking: _file(asking, asking.record().encode(), "json")
+    )
 
 
 @router.get("/{session}/record.csv", summary="The record, a line for each answer")
 async def record_table(session: str, house: In, owner: Owner) -> Response:
     """Give the answers with their gains, costs and predictions."""
-    content = await _asked(house, owner, session, Asking.record_table)
-    return _file(content, "text/csv; charset=utf-8", "session.csv")
+    return await _asked(
+        house,
+        owner,
+        session,
+        lambda asking: _file(asking, MARK + asking.record_table().encode(), "csv"),
+    )
 
 
 async def _after(house: House, owner: str, session: str, work: Callable[[Asking], None]) -> Json:
@@ -98,7 +110,7 @@ async def _after(house: House, owner: str, session: str, work: Callable[[Asking]
 
     def both(asking: Asking) -> dict[str, Any]:
         work(asking)
-        return asking.told()
+        return told(asking)
 
     return Json(await _asked(house, owner, session, both))
 
@@ -109,6 +121,11 @@ async def _asked(house: House, owner: str, session: str, work: Callable[[Asking]
         return await house.compute.soon(work, live.asking)
 
 
-def _file(content: str, kind: str, name: str) -> Response:
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+def _file(asking: Asking, content: bytes, suffix: str) -> Response:
+    """Give a file that is named after its targets and the time at which it was begun."""
+    targets = "-".join(each["name"] for each in asking.targets)[:LONGEST]
+    begun = time.strftime("%Y-%m-%d-%H-%M-%S", time.localtime(asking.created))
+    name = re.sub(r"[^\w.-]+", "-", f"{targets}-{begun}.{suffix}")
+    headers = {"Content-Disposition": f"attachment; filename*=utf-8''{quote(name)}"}
+    kind = {"json": "application/json", "csv": FORMATS["csv"]}[suffix]
     return Response(content, media_type=kind, headers=headers)

@@ -1,6 +1,7 @@
 """Tables: in, looked at, and out again."""
 
 import asyncio
+import json
 from typing import Annotated, Any
 
 import pyarrow as pa
@@ -23,6 +24,8 @@ from hhvaem.web.uploads import as_plain_table, checked_name, received
 router = APIRouter(prefix="/api/tables", tags=["tables"])
 First = Annotated[int, Query(ge=0, le=10**9)]
 Count = Annotated[int, Query(ge=1, le=10**6)]
+# In the folder of a table, what was named as missing in its file.
+MARKS = "marks.json"
 
 
 @router.post(
@@ -53,8 +56,9 @@ async def upload(
         async with house.readers:
             await as_plain_table(path, plain, missing, table.path, house.limits)
         path.unlink()
+        (table.folder / MARKS).write_text(json.dumps(missing), encoding="utf-8")
         await asyncio.to_thread(table.look)
-    return Json(table.told(), 201)
+    return Json(_with_marks(table, table.told()), 201)
 
 
 @router.post("/example", summary="Take the embedded example", status_code=201)
@@ -63,13 +67,14 @@ async def example(house: In, owner: Owner) -> Json:
     with house.tables.room(owner, "clinic.csv") as table:
         feather.write_feather(clinic(), str(table.path), compression="uncompressed")
         await asyncio.to_thread(table.look)
-    return Json(table.told(), 201)
+    return Json(_with_marks(table, table.told()), 201)
 
 
 @router.get("/{table}", summary="A table and its columns")
 def show(table: str, house: In, owner: Owner) -> Json:
     """Say what a table is."""
-    return Json(house.tables.get(owner, table).told())
+    found = house.tables.get(owner, table)
+    return Json(_with_marks(found, found.told()))
 
 
 @router.delete("/{table}", summary="Remove a table", status_code=204)
@@ -89,7 +94,7 @@ async def say(table: str, body: KindsBody, house: In, owner: Owner) -> Json:
         if house.tables.has(found.id):
             raise
         raise absent("table") from error  # removed meanwhile
-    return Json(told)
+    return Json(_with_marks(found, told))
 
 
 @router.get("/{table}/rows", summary="Some rows")
@@ -139,6 +144,13 @@ def _check_learnable(data: pa.Table, targets: list[str], asked: str | None) -> N
         )
     if targets:
         check_targets(data, targets, None if asked is None else Task(asked))
+
+
+def _with_marks(table: Table, told: dict[str, Any]) -> dict[str, Any]:
+    """Add the texts that were named as missing in the file of a table to its JSON."""
+    path = table.folder / MARKS
+    marks = json.loads(path.read_bytes()) if path.exists() else []
+    return {**told, "marks": marks}
 
 
 def column_of(table: Table, index: int) -> Found:

@@ -10,9 +10,11 @@ from pathlib import Path
 
 from hhvaem.files import SUFFIXES, TEXT_SUFFIXES
 from hhvaem.web.limits import Limits
+from hhvaem.web.reader import MODEL, SPREADSHEET
 from hhvaem.web.refusals import RefusedError
 
 ACCEPTED = (*TEXT_SUFFIXES, *(f"{suffix}.gz" for suffix in TEXT_SUFFIXES), *SUFFIXES[3:])
+SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".numbers")
 # Letters of a file's name that are kept.
 LONGEST_NAME = 120
 
@@ -34,16 +36,14 @@ def checked_name(name: str) -> tuple[str, str]:
     plain = "".join(c if c.isprintable() else "_" for c in last).strip()[-LONGEST_NAME:]
     suffix = next((each for each in ACCEPTED if plain.lower().endswith(each)), None)
     if plain.lower().endswith((".hhvaem", ".safetensors")):
-        raise RefusedError(
-            400,
-            f"{plain} is a model and not a table; give the table that it is to fill, and start "
-            "`hhvaem serve MODEL` to use the model.",
-        )
+        raise RefusedError(400, MODEL.format(name=plain))
+    if plain.lower().endswith(SPREADSHEETS):
+        raise RefusedError(400, SPREADSHEET.format(name=plain))
     if suffix is None:
         raise RefusedError(
             400,
             f"{plain or 'The file'} is none of {', '.join(ACCEPTED)}; save the table as CSV, "
-            "Parquet or Feather, and give its name with `?name=`.",
+            "Parquet or Feather.",
         )
     return plain, suffix
 

@@ -1,8 +1,11 @@
 """The journey through questions and answers, in a browser."""
 
+from pathlib import Path
+
 from browsing import Page
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.select import Select
 
 
@@ -159,7 +162,8 @@ def test_a_question_that_tells_nothing_says_so(page: Page) -> None:
 NOTHING = """
   const question = {name: "age", columns: ["age"], gain: 0.0004, error: 0.001, cost: 1,
     reason: "It tells most.", others: [{name: "sex", columns: ["sex"], gain: 0, cost: 1}]};
-  const session = {id: "none", question, open: ["age"], targets: [{name: "glucose"}], unit: "nats"};
+  const session = {id: "none", question, known: {}, open: ["age"], targets: [{name: "glucose"}],
+    unit: "nats"};
   const columns = new Map([["age", {name: "age", input: "number", legal: "a number"}]]);
   box.append(part.questionCard(session, columns, 0.0004, () => {}));
   return {
@@ -223,8 +227,95 @@ def test_costs_are_changed(page: Page) -> None:
 def test_a_model_is_made_from_the_example_and_cancelled(page: Page) -> None:
     page.open("/ask")
     page.click("Use the example")
-    page.see("main form select")
+    target = page.see("main form select")
+    # Nobody has said yet what is to be found out.
+    assert target.get_attribute("value") == ""
     page.click("Train it to ask")
+    assert page.run("return document.querySelector('main form').checkValidity()") is False
+    Select(target).select_by_visible_text("glucose")
+    page.click("Train it to ask")
+    page.at("/job/")
+    page.open("/ask")
+    page.click("Learning to ask about glucose", ".entries")
     page.at("/job/")
     page.click("Cancel")
     page.read("Cancelled")
+
+
+def test_another_table_is_given_where_one_is_asked(page: Page, tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("age,ill\n" + "\n".join(f"{20 + i},{i % 2}" for i in range(30)))
+    page.open("/ask")
+    page.upload(path)
+    page.see("main form select")
+    page.click("Another table")
+    page.upload(path)
+    page.wait(lambda: len(page.all(".card > label option")) == 2, "the second table")
+    # Of one name they are told apart by when they came.
+    assert all("just now" in each.text for each in page.all(".card > label option"))
+    page.click("Look at its columns first")
+    page.at("/table/")
+
+
+def test_what_was_said_by_mistake_is_corrected(page: Page) -> None:
+    begun(page)
+    field(page, "age").send_keys("440")
+    page.click("Ask the first question")
+    page.at("/session/")
+    page.see(".question")
+    never = asked(page).removeprefix("What is ").removesuffix("?")
+    page.click("Cannot be measured", ".question")
+    page.wait(lambda: never not in asked(page), "the next question")
+    said = corrected(page, never)
+    assert "I do not know" not in said.text
+    if radios := said.find_elements("css selector", ".levels label"):
+        radios[0].click()
+    elif selects := said.find_elements("css selector", "form select"):
+        Select(selects[0]).select_by_index(1)
+    else:
+        said.find_element("css selector", "form input").send_keys(USUAL.get(never, "30"))
+    page.click("Answer", "details.card")
+    page.wait(lambda: "corrected" in page.see(".said").text, "the correction")
+    struck = [each.text for each in page.all(".said s")]
+    assert struck == [f"{never}: cannot be measured"]
+    page.read("1 answer, 1 spent.")
+
+    # What is doubted is part of a prediction that is final, too.
+    page.click("Change them")
+    most = field(page, "Ask at most so many questions")
+    most.send_keys("1")
+    page.click("Use these")
+    assert "rests on a value that is doubted: age" in page.see(".stop").text
+
+    # The value that it was stands in the field.
+    form = corrected(page, "age")
+    value = form.find_element("css selector", "form input")
+    assert value.get_attribute("value") == "440"
+    value.clear()
+    value.send_keys("44")
+    page.click("Answer", "details.card")
+    page.read("known before, corrected")
+    assert "doubted" not in page.see(".stop").text
+    page.read("spent.")
+    page.open("/ask")
+    assert "age: 44" in page.see(".entries + .entries, section:nth-of-type(3) .entries").text
+
+
+# What is doubted of no patient.
+USUAL = {"blood pressure": "120", "temperature": "37", "crp": "4", "visits": "2"}
+
+
+def corrected(page: Page, name: str) -> WebElement:
+    """Choose a column that something was said of."""
+    page.click("Answer something else, or correct an answer")
+    card = page.see("details.card")
+    Select(card.find_element("css selector", "select")).select_by_visible_text(name)
+    return card
+
+
+def test_levels_are_written_as_they_are(page: Page) -> None:
+    said = page.made(
+        "parts/prediction.js",
+        "return part.inWords({value: 'niedrig', shares: [{value: 'niedrig', share: 0.82}]});",
+    )
+    assert said.startswith("“niedrig” in 82")

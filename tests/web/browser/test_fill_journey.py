@@ -1,6 +1,10 @@
 """The journey from a table with holes to a filled one, in a browser."""
 
+import shlex
+import subprocess
+import sys
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
@@ -21,7 +25,7 @@ def small(tmp_path: Path) -> Path:
     size = rng.normal(170, 10, 80)
     lines = ["id,size,weight,eyes"]
     for i, each in enumerate(size):
-        weight = "" if i % 4 == 1 else f"{each - 100 + rng.normal():.1f}"
+        weight = "?" if i % 4 == 1 else f"{each - 100 + rng.normal():.1f}"
         eyes = "" if i % 7 == 2 else rng.choice(["blue", "brown"])
         lines.append(f"person {i:03},{each:.1f},{weight},{eyes}")
     path = tmp_path / "people.csv"
@@ -30,6 +34,8 @@ def small(tmp_path: Path) -> Path:
 
 
 def test_from_a_file_to_its_filled_table(page: Page, small: Path) -> None:
+    page.click("Does a text in the file stand for a missing value?")
+    page.see("details input[type=text]").send_keys("?, not known")
     page.upload(small)
     page.at("/table/")
     page.read("people.csv")
@@ -63,8 +69,12 @@ def test_from_a_file_to_its_filled_table(page: Page, small: Path) -> None:
     page.click("Columns", ".tabs")
     page.see(".figure svg")
     page.read("were filled in")
+    model = page.driver.current_url.split("#")[1].rsplit("/", 1)[0]
     page.click("Download", ".tabs")
     page.read("Several completed tables")
+    for name in ("save", "download"):
+        page.open(f"{model}/{name}")
+        page.read("Several completed tables")
     links = [link.get_attribute("href") for link in page.all("main a.button")]
     assert len(links) == 7
     for link in links:
@@ -74,6 +84,23 @@ def test_from_a_file_to_its_filled_table(page: Page, small: Path) -> None:
     _, _, table = page.fetched(next(link for link in links if link.endswith("filled.csv")))
     assert table.startswith('"id","size","weight","eyes"')
     assert ",," not in table
+    fills_by_the_printed_command(page, small)
+
+
+def fills_by_the_printed_command(page: Page, table: Path) -> None:
+    """Run the command that stands beside the model, where the model and the table lie."""
+    program, *command = shlex.split(page.see("main code").text)
+    assert program == "hhvaem"
+    link = page.see("main a.button[href$='/file']").get_attribute("href")
+    cookies = "; ".join(f"{each['name']}={each['value']}" for each in page.driver.get_cookies())
+    with urlopen(Request(link, headers={"Cookie": cookies})) as answer:
+        (table.parent / "people.hhvaem").write_bytes(answer.read())
+    run = [sys.executable, "-c", "from hhvaem.cli import main; main()", *command]
+    ended = subprocess.run(run, cwd=table.parent, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    filled = (table.parent / "filled.csv").read_text(encoding="utf-8")
+    assert ",," not in filled
+    assert "?" not in filled
 
 
 def test_a_file_is_dropped(page: Page) -> None:
@@ -228,6 +255,14 @@ def test_a_bad_file_is_refused_with_a_sentence(page: Page, tmp_path: Path) -> No
     # Beside the place where files are dropped, which is ready for another one.
     assert page.run("return arguments[0].closest('.card').querySelector('.drop') !== null", problem)
     assert "Drop a file here" in page.text()
+
+
+def test_a_scale_has_more_than_one_number(page: Page) -> None:
+    found = page.made(
+        "plots/scale.js",
+        "return [part.ticks(51, 149, 3.9), part.ticks(0.31, 0.44, 1), part.ticks(0, 10, 5)];",
+    )
+    assert found == [[60, 80, 100, 120, 140], [0.35, 0.4], [0, 2, 4, 6, 8, 10]]
 
 
 def test_a_table_is_removed(page: Page) -> None:

@@ -6,6 +6,7 @@ import pytest
 from browsing import Page
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.select import Select
 
 PHONE = 360
 HOSTILE = (
@@ -134,6 +135,7 @@ def test_hostile_names_are_only_shown_when_they_are_filled(page: Page, hostile: 
     page.see(".figure svg")
     assert page.fits
     page.open("/ask")
+    Select(page.see("main form select")).select_by_index(1)
     page.click("Train it to ask")
     page.at("/ask/", 300)
     assert page.fits

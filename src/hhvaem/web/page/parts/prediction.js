@@ -72,7 +72,7 @@ export function shortly({ value, shares, low, high }) {
 export function inWords({ value, low, high, level, shares }) {
   if (!shares) return `${sentence(between(low, high, level))}.`;
   const share = shares.find((each) => each.value === value)?.share ?? 0;
-  return `${sentence(spoken(value))} in ${percent(share)} of such cases.`;
+  return `“${spoken(value)}” in ${percent(share)} of such cases.`;
 }
 
 /** An interval on an axis that stays the same, so that it is seen to move. */

@@ -25,7 +25,8 @@ export function questionCard(session, columns, most, answered) {
     h("h2", {}, title(question, asked)),
     h("p", {}, tellsNothing(question) ? nothing(question, session.targets) : question.reason),
     gainBar(question, most, session.unit),
-    answerForm(session.id, asked.map((name) => columns.get(name)), answered),
+    h("p", {}, h("small", {}, `${FULL} ${NATS}`)),
+    answerForm(session, asked.map((name) => columns.get(name)), answered),
     why(session.id, asked[0]),
     others(question),
   );
@@ -47,7 +48,11 @@ function nothing({ others: rest }, targets) {
     : `It is all that can be asked, and is not expected to tell much about ${about}.`;
 }
 
-const BIT = "0.69 nats would settle an even yes-or-no question";
+// What the bar and its number mean.
+const FULL = "A full bar is the most that a question was expected to tell in this case so far.";
+const NATS =
+  "Nats say how much less unsure the prediction would be: 0.69 nats would settle an even " +
+  "yes-or-no question.";
 
 function gainBar(question, most, unit) {
   const { gain, error, cost } = question;
@@ -64,22 +69,24 @@ function gainBar(question, most, unit) {
       {},
       h("dt", {}, "It would tell"),
       h("dd", {}, h("span", { class: "room", "aria-hidden": "true" }, bar), told),
-      h("dd", {}, h("small", {}, BIT)),
     ),
     h("div", {}, h("dt", {}, "It costs"), h("dd", {}, number(cost))),
   );
 }
 
-/** Fields for some columns, with the three ways to answer. */
-export function answerForm(id, columns, answered) {
+/** Fields for some columns, with what is known of them, and the ways to answer. */
+export function answerForm({ id, known, open }, columns, answered) {
   const slot = problemSlot();
+  const values = new Map(Object.entries(known));
   const fields = columns.map((column) => [
     column,
-    valueField(column, labelOf(column, columns), { hint: "" }),
+    valueField(column, labelOf(column, columns), { hint: "", value: values.get(column.name) }),
   ]);
   const told = h("button", { type: "submit", class: "main" }, "Answer");
   const unknown = h("button", { type: "button" }, "I do not know");
   const never = h("button", { type: "button" }, "Cannot be measured");
+  const isOpen = columns.some(({ name }) => open.includes(name));
+  const isKnown = columns.some(({ name }) => values.has(name));
 
   async function say(button, answers) {
     let asked;
@@ -105,7 +112,7 @@ export function answerForm(id, columns, answered) {
     {},
     fields.map(([, field]) => field.node),
     slot.node,
-    h("div", { class: "buttons" }, told, unknown, never),
+    h("div", { class: "buttons" }, told, isOpen && unknown, (isOpen || isKnown) && never),
   );
   form.addEventListener("submit", (event) => {
     event.preventDefault();

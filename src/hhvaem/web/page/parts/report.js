@@ -4,7 +4,7 @@ import { api } from "../api.js";
 import { h } from "../dom.js";
 import { legend } from "../plots/picture.js";
 import { places } from "../plots/places.js";
-import { duration, percent, sentence } from "../words.js";
+import { duration, percent, plural, sentence } from "../words.js";
 
 // A sign beside the colour, for those who do not see colours.
 const TONES = {
@@ -73,13 +73,13 @@ export async function reportOf(job) {
   );
 }
 
-function badge(word) {
+function badge(word, called = word) {
   const [tone, sign] = TONES[word] ?? ["open", "?"];
   return h(
     "span",
     { class: `verdict ${tone}` },
     h("span", { class: "sign", "aria-hidden": "true" }, sign),
-    word,
+    called,
   );
 }
 
@@ -96,13 +96,18 @@ function verdictOf(each, all) {
   return h(
     "li",
     {},
-    h("strong", { class: "name", title: each.column }, each.column),
-    badge(each.verdict),
+    h(
+      "span",
+      {},
+      h("strong", { class: "name", title: each.column }, each.column),
+      h("small", {}, ` ${plural(each.cells, "cell")} hidden`),
+    ),
+    badge(each.verdict, each.called),
     h(
       "span",
       { class: "bars" },
       bar("model", each.score, "error of the fills"),
-      bar("mean", each.score_of_mean, "error of the column mean"),
+      bar("mean", each.score_of_mean, "error of the column mean, or of the most frequent level"),
     ),
     h("span", { class: "because" }, each.sentence),
   );

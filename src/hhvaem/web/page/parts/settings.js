@@ -31,7 +31,7 @@ export function ruleFields(rules, targets) {
   const fields = [
     field("most", "Ask at most so many questions", rules.most, { step: 1, min: 1 }),
     field("budget", "Spend at most", rules.budget),
-    field("least", "Leave out what tells less than this for its cost", rules.least, {
+    field("least", "Leave out what tells less, in nats for each unit of cost", rules.least, {
       placeholder: "0.02",
     }),
     classes &&
@@ -71,7 +71,7 @@ export function rulesInWords(rules) {
   const said = [];
   if (rules.most) said.push(`at most ${plural(rules.most, "question")}`);
   if (rules.budget) said.push(`at most ${rules.budget} spent`);
-  if (rules.least) said.push(`nothing that tells less than ${rules.least} for its cost`);
+  if (rules.least) said.push(`nothing that tells less than ${rules.least} nats for each unit of cost`);
   if (rules.sure) said.push(`until a class has a probability of ${rules.sure}`);
   if (rules.edges?.length) said.push(`until it lies on one side of ${rules.edges.join(", ")}`);
   return said.join("; ");

@@ -23,7 +23,8 @@ export function askForm(table, about) {
   const columns = table.columns.filter(({ kind }) => kind !== "ignored" && kind !== "constant");
   const target = h(
     "select",
-    {},
+    { required: true },
+    h("option", { value: "" }, "Choose a column"),
     columns.map(({ name }) => h("option", { value: name }, name)),
   );
   const fields = [h("label", { class: "field" }, "What is to be found out?", target), preset.node];

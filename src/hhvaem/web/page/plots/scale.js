@@ -19,9 +19,12 @@ export function ticks(low, high, about = 5) {
   const rough = (high - low) / Math.max(about, 1);
   if (!(rough > 0)) return [low];
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = power * ([1, 2, 5, 10].find((factor) => factor * power >= rough) ?? 10);
-  const first = Math.ceil(low / step - 1e-9);
-  const last = Math.floor(high / step + 1e-9);
+  const steps = [0.2, 0.5, 1, 2, 5, 10].map((factor) => factor * power);
+  const ends = (step) => [Math.ceil(low / step - 1e-9), Math.floor(high / step + 1e-9)];
+  // One number alone says nothing of the scale: of fewer than two, steps are finer.
+  const several = steps.filter((step) => ends(step)[1] > ends(step)[0]);
+  const step = several.find((each) => each >= rough) ?? several.at(-1) ?? steps[0];
+  const [first, last] = ends(step);
   return Array.from({ length: last - first + 1 }, (_, i) => {
     const value = (first + i) * step;
     // 0.30000000000000004 is 0.3.

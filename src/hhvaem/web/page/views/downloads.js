@@ -37,7 +37,10 @@ export async function downloadTab({ model, table }) {
   cards.push(
     card(
       "The model",
-      ["To fill other tables with the same columns: ", h("code", {}, "hhvaem impute MODEL TABLE"), "."],
+      [
+        "To fill tables with the same columns on the command line, where both files lie: ",
+        h("code", {}, command(model.name, table?.marks ?? [])),
+      ],
       [
         h(
           "a",
@@ -48,6 +51,22 @@ export async function downloadTab({ model, table }) {
     ),
   );
   return h("section", { class: "cards", "aria-label": "Download" }, cards);
+}
+
+/** What fills the table once more, by the model as its file is called. */
+function command(name, marks) {
+  // Or it would be taken for an option.
+  const here = name.startsWith("-") ? "./" : "";
+  const stem = name.split(".")[0];
+  const files = [`${here}${stem || "table"}.hhvaem`, here + name].map(quoted);
+  const words = ["hhvaem", "impute", ...files, "--out", quoted(`filled${name.slice(stem.length)}`)];
+  return [...words, ...marks.flatMap((mark) => ["--missing", quoted(mark)])].join(" ");
+}
+
+/** As shells want it: in double quotes, which all of them have, unless something in it is special. */
+function quoted(text) {
+  if (/^[\w./-]+$/.test(text)) return text;
+  return /["$`\\!]/.test(text) ? `'${text.replaceAll("'", "'\\''")}'` : `"${text}"`;
 }
 
 function formats(at) {

@@ -3,10 +3,10 @@
 import { api } from "../api.js";
 import { h, put } from "../dom.js";
 import { announce } from "../live.js";
+import { titleOf } from "../parts/entries.js";
 import { progressCard } from "../parts/progress.js";
 import { reportOf } from "../parts/report.js";
 import { go } from "../router.js";
-import { listed } from "../words.js";
 
 export async function jobView({ params: [id], signal }) {
   const job = await api.job(id);
@@ -35,7 +35,7 @@ export async function jobView({ params: [id], signal }) {
     "div",
     { class: job.state === "done" ? null : "narrow" },
     h("p", { class: "crumbs" }, h("a", { href: `#/table/${job.table}` }, job.table_name)),
-    h("h1", {}, title(job)),
+    h("h1", {}, titleOf(job)),
     box,
   );
 }
@@ -44,11 +44,6 @@ export async function jobView({ params: [id], signal }) {
 function shownAt(job) {
   if (job.task === "fill") return `/model/${job.model}`;
   return job.task === "predict" ? `/ask/${job.model}` : `/job/${job.id}`;
-}
-
-function title({ task, targets, table_name: name }) {
-  if (task === "predict") return `Learning to ask about ${listed(targets)}`;
-  return task === "fill" ? `Filling ${name}` : `Checking the fills of ${name}`;
 }
 
 function outcome(job) {

@@ -15,8 +15,10 @@ const TABS = [
   ["", "Filled table", filledTab],
   ["columns", "Columns", columnTab],
   ["trust", "Can it be trusted?", trustTab],
-  ["save", "Download", downloadTab],
+  ["download", "Download", downloadTab],
 ];
+// As it was called once.
+const OTHERS = { save: "download" };
 
 export async function modelView({ params: [id, tab, detail], signal }) {
   const [model, notes] = await Promise.all([api.model(id), notesOf(id)]);
@@ -25,8 +27,8 @@ export async function modelView({ params: [id, tab, detail], signal }) {
     return null;
   }
   const table = model.table === null ? null : await api.table(model.table).catch(() => null);
-  const tabs = table ? TABS : TABS.filter(([name]) => name === "save");
-  const [shown, , view] = tabs.find(([name]) => name === tab) ?? tabs[0];
+  const tabs = table ? TABS : TABS.filter(([name]) => name === "download");
+  const [shown, , view] = tabs.find(([name]) => name === (OTHERS[tab] ?? tab)) ?? tabs[0];
   return h(
     "div",
     {},

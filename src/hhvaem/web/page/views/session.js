@@ -75,11 +75,21 @@ function spokenState({ predictions }) {
   return predictions.map((each) => `${each.target}: ${shortly(each)}. ${inWords(each)}`).join(" ");
 }
 
-function spokenQuestion({ question, stopped }) {
-  return question ? `Next question: ${question.columns.join(", ")}.` : `Enough. ${stopped}`;
+function spokenQuestion({ question, stopped, doubts }) {
+  if (question) return `Next question: ${question.columns.join(", ")}.`;
+  return `Enough. ${stopped} ${restsOn(doubts)}`;
 }
 
-function stopSign({ stopped }) {
+/** Say that what is doubted is part of it, too. */
+function restsOn(doubts) {
+  const names = Object.keys(doubts);
+  if (!names.length) return "";
+  const values = names.length > 1 ? "values that are" : "a value that is";
+  return `But the prediction rests on ${values} doubted: ${listed(names)}.`;
+}
+
+function stopSign({ stopped, doubts }) {
+  const doubted = restsOn(doubts);
   return h(
     "section",
     { class: "card stop" },
@@ -89,7 +99,13 @@ function stopSign({ stopped }) {
       svg("path", { d: "M15 3h18l12 12v18l-12 12h-18l-12-12v-18z" }),
       svg("path", { class: "bar", d: "M13 24h22" }),
     ),
-    h("div", {}, h("h2", {}, "Enough"), h("p", {}, stopped)),
+    h(
+      "div",
+      {},
+      h("h2", {}, "Enough"),
+      h("p", {}, stopped),
+      doubted && h("p", {}, h("strong", {}, doubted)),
+    ),
   );
 }
 
@@ -106,7 +122,9 @@ function another(session, columns, moved) {
   const asked = new Set(session.question?.columns);
   const open = session.open.filter((name) => !asked.has(name));
   const known = Object.keys(session.known).filter((name) => columns.has(name));
-  if (!open.length && !known.length) return null;
+  const said = new Set(session.history.map(({ column }) => column));
+  const never = [...said].filter((name) => !session.open.includes(name) && !known.includes(name));
+  if (!open.length && !known.length && !never.length) return null;
   const form = h("div");
   const group = (label, names) =>
     names.length > 0 &&
@@ -117,9 +135,10 @@ function another(session, columns, moved) {
     h("option", { value: "" }, "Choose a column"),
     group("Not known yet", open),
     group("Known, to be corrected", known),
+    group("Cannot be measured, to be corrected", never),
   );
   select.addEventListener("change", () =>
-    put(form, select.value && answerForm(session.id, [columns.get(select.value)], moved)),
+    put(form, select.value && answerForm(session, [columns.get(select.value)], moved)),
   );
   return h(
     "details",
@@ -133,10 +152,15 @@ function another(session, columns, moved) {
 const ANSWERS = { unknown: "not known for now", unmeasurable: "cannot be measured" };
 
 function saidCard(session, moved) {
-  const { id, history, known, aside } = session;
+  const { id, history, given, aside } = session;
   const slot = problemSlot();
-  const told = new Set(history.map(({ column }) => column));
-  const before = Object.entries(known).filter(([name]) => !told.has(name));
+  const last = new Map(history.map(({ column }, i) => [column, i]));
+  const counts = ({ column }, i) => last.get(column) === i;
+  // What was not known for a while, and is answered by now, is not worth a line.
+  const shown = history.filter((each, i) => counts(each, i) || each.answer !== "unknown");
+  const now = history.filter(counts);
+  const corrected = new Set(now.filter(({ answer }) => answer !== "unknown").map(({ column }) => column));
+  const before = Object.entries(given);
   const undo = deed("Take back the last answer", !history.length, () => api.undo(id));
   const again = deed("Ask again for what was not known", false, () => api.again(id));
 
@@ -153,29 +177,33 @@ function saidCard(session, moved) {
     "section",
     { class: "card" },
     h("h2", {}, "What was said"),
-    history.length + before.length
+    shown.length + before.length
       ? h(
           "ol",
           { class: "said" },
-          before.map(([name, value]) =>
-            h("li", {}, name, ": ", h("strong", {}, spoken(value)), h("small", {}, " known before")),
-          ),
-          history.map(({ column, answer, value, cost }) =>
-            h(
-              "li",
-              {},
-              column,
-              ": ",
-              h("strong", {}, ANSWERS[answer] ?? spoken(value)),
-              answer === "value" && h("small", {}, ` cost ${number(cost)}`),
-            ),
-          ),
+          before.map(([name, value]) => givenLine(name, value, corrected.has(name))),
+          shown.map((each) => answerLine(each, now.includes(each))),
         )
       : h("p", { class: "soft" }, "Nothing yet."),
-    h("p", { class: "soft" }, `${plural(history.length, "answer")}, ${number(session.spent)} spent.`),
+    h("p", { class: "soft" }, `${plural(now.length, "answer")}, ${number(session.spent)} spent.`),
     slot.node,
     h("div", { class: "buttons" }, undo, aside.length > 0 && again),
   );
+}
+
+function givenLine(name, value, corrected) {
+  return line(name, spoken(value), corrected ? "known before, corrected" : "known before", corrected);
+}
+
+/** An answer with what was paid for it; one that was replaced is paid for where it was corrected. */
+function answerLine({ column, answer, value, cost }, counts) {
+  const paid = answer === "value" || cost > 0 ? `cost ${number(cost)}` : "";
+  return line(column, ANSWERS[answer] ?? spoken(value), counts ? paid : "corrected", !counts);
+}
+
+function line(name, value, more, struck) {
+  const words = [name, ": ", h("strong", {}, value)];
+  return h("li", {}, struck ? h("s", {}, words) : words, more && h("small", {}, ` ${more}`));
 }
 
 function settingsCard(session, changed) {

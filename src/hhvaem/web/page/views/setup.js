@@ -44,8 +44,8 @@ export async function setupView({ params: [id] }) {
       h(
         "p",
         { class: "soft" },
-        "In money, minutes or trouble: only how they compare counts. Everything costs 1 where you " +
-          "say nothing.",
+        "In money, minutes or trouble, all in the same unit. Everything costs 1 where you say " +
+          "nothing. How they compare decides what is asked first; limits count in the same unit.",
       ),
       costs.node,
     ),
