@@ -232,7 +232,8 @@ class Asking:
             "predictions": self._now,
             "start": self._start,
             "history": [clean(each._asdict()) for each in self._said],
-            "known": {name: cell(value) for name, value in case.known.items()},
+            "given": _cells(case.given),
+            "known": _cells(case.known),
             "open": case.open,
             "aside": self._stops.aside,
             "doubts": case.doubts,
@@ -259,8 +260,10 @@ class Asking:
             "id": self.id,
             "model": self.model,
             "targets": [each["name"] for each in self.targets],
-            "answers": len(self._said),
+            "known": _cells(self._case.known),
+            "answers": self.answers,
             "stopped": self.stopped,
+            "created": self.created,
             "changed": self.changed,
         }
 
@@ -330,6 +333,10 @@ class Asking:
             else ""
         )
         return f"Of {count} questions it tells most about {names} for its cost{ahead}: {gain}."
+
+
+def _cells(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: cell(value) for name, value in values.items()}
 
 
 def _question(question: "Question") -> dict[str, Any]:

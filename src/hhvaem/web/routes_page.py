@@ -13,7 +13,6 @@ from hhvaem.web.columns import SAYS
 from hhvaem.web.house import In, Owner
 from hhvaem.web.plain import Json
 from hhvaem.web.refusals import RefusedError
-from hhvaem.web.sessions import in_short
 from hhvaem.web.uploads import ACCEPTED
 
 PAGE = Path(__file__).parent / "page"
@@ -101,7 +100,7 @@ def router(page: Mapping[str, tuple[bytes, str]]) -> APIRouter:
                     each.told(table=house.tables.has(each.table), columns=False)
                     for each in house.models.of(owner)
                 ],
-                "sessions": [in_short(each) for each in house.sessions.of(owner)],
+                "sessions": [each.in_short() for each in house.sessions.of(owner)],
             }
         )
 

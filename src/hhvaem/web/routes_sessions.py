@@ -15,7 +15,6 @@ from hhvaem.web.downloads import FORMATS, MARK
 from hhvaem.web.house import House, In, Owner
 from hhvaem.web.identity import token
 from hhvaem.web.plain import Json
-from hhvaem.web.sessions import told
 
 router = APIRouter(prefix="/api/sessions", tags=["sessions"])
 # Letters of a record's name that are of its targets.
@@ -35,7 +34,7 @@ async def begin(body: SessionBody, house: In, owner: Owner) -> Json:
         asking = await house.compute.soon(work)
         house.models.get(owner, model.id)  # which may have been removed meanwhile
         house.sessions.add(asking)
-    return Json(told(asking), 201)
+    return Json(asking.told(), 201)
 
 
 @router.get("/{session}", summary="A session")
@@ -110,7 +109,7 @@ async def _after(house: House, owner: str, session: str, work: Callable[[Asking]
 
     def both(asking: Asking) -> dict[str, Any]:
         work(asking)
-        return told(asking)
+        return asking.told()
 
     return Json(await _asked(house, owner, session, both))
 

@@ -6,12 +6,10 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from hhvaem.web.asking import Asking
 from hhvaem.web.limits import Limits
 from hhvaem.web.models import Model
-from hhvaem.web.plain import cell
 from hhvaem.web.refusals import RefusedError, absent
 
 
@@ -103,18 +101,3 @@ class Sessions:
                 if not self._is_full():
                     return True
         return False
-
-
-def told(asking: Asking) -> dict[str, Any]:
-    """Give a session as JSON, with what was known at its beginning."""
-    return {**asking.told(), "given": _cells(asking._case.given)}
-
-
-def in_short(asking: Asking) -> dict[str, Any]:
-    """Give what a list of sessions shows, so that they can be told apart."""
-    known = _cells(asking._case.known)
-    return {**asking.in_short(), "created": asking.created, "known": known}
-
-
-def _cells(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: cell(value) for name, value in values.items()}
