@@ -223,7 +223,9 @@ def test_costs_are_changed(page: Page) -> None:
 def test_a_model_is_made_from_the_example_and_cancelled(page: Page) -> None:
     page.open("/ask")
     page.click("Use the example")
-    page.see("main form select")
+    targets = page.see("main form select").text
+    assert "glucose" in targets
+    assert "admitted" not in targets  # a date
     page.click("Train it to ask")
     page.at("/job/")
     page.click("Cancel")
