@@ -15,10 +15,16 @@ from hhvaem.web.models import served
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let notes about tables be notes: a server leaves them out of its log."""
+    """Let notes about tables be notes: a server leaves them out of its log.
+
+    And FastAPI leaves a note of pydantic out while it makes a server; threads of another server,
+    which leave others out meanwhile, take that back.
+    """
+    notes = "hhvaem.errors.TableWarning", "pydantic.warnings.UnsupportedFieldAttributeWarning"
     for item in items:
         if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.filterwarnings("ignore::hhvaem.errors.TableWarning"))
+            for note in notes:
+                item.add_marker(pytest.mark.filterwarnings(f"ignore::{note}"))
 
 
 @pytest.fixture(scope="session")

@@ -230,6 +230,8 @@ def test_a_model_is_made_from_the_example_and_cancelled(page: Page) -> None:
     target = page.see("main form select")
     # Nobody has said yet what is to be found out.
     assert target.get_attribute("value") == ""
+    assert "glucose" in target.text
+    assert "admitted" not in target.text  # a date
     page.click("Train it to ask")
     assert page.run("return document.querySelector('main form').checkValidity()") is False
     Select(target).select_by_visible_text("glucose")

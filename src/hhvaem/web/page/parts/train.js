@@ -15,12 +15,14 @@ export function fillForm(table, about) {
   }));
 }
 
+// Kinds of columns that nothing can be learned to predict of.
+const NO_TARGETS = ["ignored", "constant", "datetime"];
 const TRYING = ". Before a model is used for decisions, train a thorough one";
 
 /** Start a model that predicts a column of a table, and can be asked about it. */
 export function askForm(table, about) {
   const preset = presetChoice(about, TRYING);
-  const columns = table.columns.filter(({ kind }) => kind !== "ignored" && kind !== "constant");
+  const columns = table.columns.filter(({ kind }) => !NO_TARGETS.includes(kind));
   const target = h(
     "select",
     { required: true },
