@@ -141,6 +141,7 @@ def test_blocks_score_as_the_whole_table_does(files):
     assert blocks < 1.05 * whole
 
 
+@pytest.mark.slow
 def test_predictors_learn_from_files(files, tmp_path):
     folder, table = files
     some = table.slice(0, 100)
