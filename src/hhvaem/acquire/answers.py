@@ -62,7 +62,7 @@ def parsed(column: Column, text: str) -> Any:
     >>> parsed(Column("city", "categorical", "text", levels=("Oslo", " Rome")), "Rome")
     ' Rome'
     >>> parsed(Column("age", "count", "integer"), " 61 ")
-    61.0
+    61
     >>> parsed(Column("weight", "positive", "float"), "72,5")
     72.5
     """
@@ -70,7 +70,9 @@ def parsed(column: Column, text: str) -> Any:
     if value is None:
         raise InputError(f"{shown(text)} is no value of {column.name!r}, {legal(column)}.")
     number(column, value)
-    return value
+    # As it would stand in a table of such numbers.
+    whole = column.storage == "integer" and isinstance(value, float) and value.is_integer()
+    return int(value) if whole else value
 
 
 def number(column: Column, value: Any) -> float:
