@@ -123,6 +123,7 @@ def test_small_files_are_read_at_once(files):
     assert there.fitted_.record == here.fitted_.record
 
 
+@pytest.mark.slow
 def test_blocks_score_as_the_whole_table_does(files):
     _, table = files
     test = messy(1_000)
@@ -183,6 +184,7 @@ def test_targets_without_two_values(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:The model predicts hidden cells no better")
+@pytest.mark.slow
 def test_an_interrupted_fit_in_blocks_goes_on(files, tmp_path):
     _, table = files
     options = {**QUICK, "rows_at_once": 1_000, "inference": "likelihood", "batch_size": 100}

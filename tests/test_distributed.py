@@ -62,6 +62,7 @@ def parts(folder: Path) -> dict[str, bytes]:
     return {path.name: hashlib.sha256(path.read_bytes()).digest() for path in found}
 
 
+@pytest.mark.slow
 def test_rows_are_those_of_the_imputer() -> None:
     known = table(300, seed=5)
     imputer = load(MODEL)

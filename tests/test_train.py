@@ -45,6 +45,7 @@ def test_each_stage_improves_its_own_objective() -> None:
     assert (history.acceptance[:, SECOND:] > 0.3).all()
 
 
+@pytest.mark.slow
 def test_the_stein_discrepancy_is_measured_every_tenth_step() -> None:
     states, history = trained()
     for told in history.stein:

@@ -33,6 +33,7 @@ def test_a_person_is_told_and_finds_a_page(place: Path) -> None:
     assert "Can these fills be trusted?" in page
 
 
+@pytest.mark.slow
 def test_programs_get_what_the_library_finds(place: Path) -> None:
     done = hhvaem(
         "evaluate", place / "a.parquet", *FAST, "--seed", "2", "--share", "0.3", "--hide", "mnar",
