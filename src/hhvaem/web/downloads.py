@@ -1,6 +1,5 @@
 """Files to take away: filled tables, draws, and texts that no spreadsheet takes for formulas."""
 
-import codecs
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,14 +10,13 @@ import pyarrow.compute as pc
 from pyarrow import feather
 
 from hhvaem.atomic import replacing
+from hhvaem.delimited import MARK
 from hhvaem.errors import InputError
 from hhvaem.files import check_format, write_table
 from hhvaem.web.views import is_missing
 
 # What spreadsheets take a text for a formula by.
 FORMULA = r"^[=+\-@\t\r]"
-# Without it Excel takes UTF-8 for the letters of its own country.
-MARK = codecs.BOM_UTF8
 FORMATS = {
     "csv": "text/csv; charset=utf-8",
     "parquet": "application/vnd.apache.parquet",
@@ -68,7 +66,7 @@ def written(table: pa.Table, holed: pa.Table, path: Path) -> None:
     plain = path.with_name(f"plain-{path.name}")
     write_table(table, plain)
     with plain.open("rb") as source, replacing(path) as file:
-        file.write(MARK)
+        file.write(MARK)  # or Excel takes UTF-8 for the letters of its own country
         shutil.copyfileobj(source, file)
     plain.unlink()
 

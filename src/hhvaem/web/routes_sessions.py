@@ -9,9 +9,10 @@ from urllib.parse import quote
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
+from hhvaem.delimited import MARK
 from hhvaem.web.asking import Asking
 from hhvaem.web.bodies import AnswerBody, SessionBody, SettingsBody
-from hhvaem.web.downloads import FORMATS, MARK
+from hhvaem.web.downloads import FORMATS
 from hhvaem.web.house import House, In, Owner
 from hhvaem.web.identity import token
 from hhvaem.web.plain import Json
