@@ -42,10 +42,15 @@ def images(
         str, typer.Option(metavar="NAMES", help="mnist, fashion_mnist or both, with a comma.")
     ] = "all",
     models: Annotated[
-        str, typer.Option(metavar="NAMES", help="Models, with commas between them.")
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="Models, with commas between them; also those that are trained 'with weight "
+            "decay'.",
+        ),
     ] = "all",
     ablations: Annotated[
-        bool, typer.Option("--ablations", metavar="", help="Also the models with weight decay.")
+        bool, typer.Option("--ablations", metavar="", help="Also all models with weight decay.")
     ] = False,
     splits: Annotated[
         int, typer.Option(min=1, max=10, metavar="N", help="How many of the ten folds.")
@@ -90,13 +95,12 @@ def images(
     names = chosen(data, QUICK_SETS if quick and data == "all" else IMAGE_SETS, "set of images")
     if not names:
         raise none_named("set of images", IMAGE_SETS)
-    known = tuple(IMAGE_MODELS)
-    kinds = [
-        *chosen(models, QUICK_MODELS if quick and models == "all" else known, "model"),
-        *(IMAGE_ABLATIONS if ablations else ()),
-    ]
+    usual = QUICK_MODELS if quick else tuple(IMAGE_MODELS)
+    every = (*IMAGE_MODELS, *IMAGE_ABLATIONS)
+    named = chosen(models, usual if models == "all" else every, "model")
+    kinds = [k for k in every if k in named or (ablations and k in IMAGE_ABLATIONS)]
     if not kinds:
-        raise none_named("model", known)
+        raise none_named("model", every)
     gathered, folder = out / "images.json", out / "images"
     work = work or out / "images-work"
     prepare("images", gathered, out, runs=folder, option="--out")
