@@ -39,6 +39,7 @@ def inpainting(
     CelebA's terms forbid to pass its images on: keep its figure to yourself.
     """
     # Here, so that other commands start without JAX.
+    from hhvaem.paper import collection
     from hhvaem.paper import inpainting as holes
     from hhvaem.paper.drawing import write_picture
     from hhvaem.paper.image_sets import statement, take_image_fold
@@ -59,7 +60,6 @@ def inpainting(
     prepare("inpainting", results, out, pictures=list(pictures.values()), option="--out")
     check_sets(names)
     console = Console()
-    found: dict[str, Any] = read_json(results)["inpainting"] if results.exists() else {}
     with interruptible(lambda: f"the same command goes on from what is in {work}."):
         for name in names:
             size = size_of(name, quick=quick)
@@ -77,7 +77,7 @@ def inpainting(
                 console.print("\nTime is up: the same command goes on.")
                 return
             unlabelled = int((~fold.train.label_mask.any(1)).sum())
-            found[name] = {
+            found: dict[str, Any] = {
                 **holes.numbers(painted),
                 "trained": len(fold.train.pixels),
                 "unlabelled": unlabelled,
@@ -85,9 +85,11 @@ def inpainting(
                 "used": statement(name, limit=size.limit),
                 "versions": versions(),
             }
-            write_json({"inpainting": found}, results)
+            with collection.alone(out):  # another command may have written of another set since
+                others = read_json(results)["inpainting"] if results.exists() else {}
+                write_json({"inpainting": others | {name: found}}, results)
             write_picture(holes.draw_figure(painted), pictures[name])
             console.print(f"{name}: {len(fold.train.pixels)} images, {unlabelled} without a label.")
-            for model, nll in found[name]["nll_hidden"].items():
+            for model, nll in found["nll_hidden"].items():
                 console.print(f"  {model}: NLL of hidden pixels {nll:.4f}")
             console.print(f"Figure in {bold(pictures[name])}.")
