@@ -1,4 +1,4 @@
-"""Write the tables of docs/results/images.md, from what `hhvaem paper images` left in results/paper.
+"""Write the tables of docs/results/images.md, from what `hhvaem paper images` left in results.
 
 python benchmarks/image_page.py
 
@@ -85,7 +85,8 @@ def beside(records: Records) -> str:
 
 def verdict(records: Records) -> str:
     """Say of each score whether HH-VAE is as good here as it is in print."""
-    good, bad = [], []
+    good: list[str] = []
+    bad: list[str] = []
     for name in IMAGE_SETS:
         for score, title in PUBLISHED.items():
             here, paper = mean(records, name, "HH-VAE", score), printed_image(score, "HH-VAE", name)
@@ -143,8 +144,26 @@ def decay(records: Records) -> str:
     return table(("", *own, *(f"{title}, official" for title in PUBLISHED.values())), rows)
 
 
+def attainable(records: Records, found: Records) -> str:
+    """Write what a classifier of its own reaches, beside HH-VAE here and in the paper."""
+    rows = []
+    scores = ("paper_nll_target", "target_accuracy")
+    for told in found:
+        name, test = told["table"], told["test"]
+        prefix = next(prefix for prefix, protocol in PROTOCOLS.items() if protocol == test)
+        own = [shown(mean(records, name, "HH-VAE", prefix + score)) for score in scores]
+        paper = [shown(printed_image(score, "HH-VAE", name)) for score in scores]
+        both = [shown(told[score]) for score in scores]
+        rows.append([f"{TITLES[name]}, {test}", *both, *own, *(paper if test == "own" else ("", ""))])
+    head = [
+        f"{who}, {PUBLISHED[score]}" for who in ("classifier", "HH-VAE", "printed") for score in scores
+    ]
+    return table(("", *head), rows)
+
+
 def errors(records: Records, draws: int) -> str:
     """Say how far more draws would move the scores."""
+
     def largest(score: str) -> float:
         keys = [prefix + score for prefix in PROTOCOLS]
         return max(record[key] for record in records for key in keys if key in record)
@@ -208,6 +227,7 @@ def main() -> None:
         "samplers": samplers(records),
         "decay": decay(records),
         "errors": errors(records, draws),
+        "attainable": attainable(records, read("attainable-images")["records"]),
         "holes": holes(read("inpainting")["inpainting"]),
         "speed": speed(read("image-speed")),
     }.items():
