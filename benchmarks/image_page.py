@@ -154,9 +154,13 @@ def attainable(records: Records, found: Records) -> str:
         own = [shown(mean(records, name, "HH-VAE", prefix + score)) for score in scores]
         paper = [shown(printed_image(score, "HH-VAE", name)) for score in scores]
         both = [shown(told[score]) for score in scores]
-        rows.append([f"{TITLES[name]}, {test}", *both, *own, *(paper if test == "own" else ("", ""))])
+        rows.append(
+            [f"{TITLES[name]}, {test}", *both, *own, *(paper if test == "own" else ("", ""))]
+        )
     head = [
-        f"{who}, {PUBLISHED[score]}" for who in ("classifier", "HH-VAE", "printed") for score in scores
+        f"{who}, {PUBLISHED[score]}"
+        for who in ("classifier", "HH-VAE", "printed")
+        for score in scores
     ]
     return table(("", *head), rows)
 
