@@ -1,5 +1,7 @@
 """Each law is a probability, its sampler and its moments agree with it, its gradient is right."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -142,6 +144,37 @@ def test_a_cell_keeps_its_digits_in_float32_wherever_it_lies(x64: None) -> None:
     above, below = stats.norm.logcdf(end), stats.norm.logcdf(start)
     exact = above + np.log(-np.expm1(below - above))
     np.testing.assert_allclose(law, exact, rtol=2e-6, atol=2e-6)
+
+
+def test_derivatives_by_the_law_and_by_the_cell_are_those_of_finite_differences(x64: None) -> None:
+    rng = np.random.default_rng(0)
+    count, step = 2000, 1e-5
+    low = 2 * rng.normal(size=count)
+    high = low + np.where(rng.random(count) < 0.2, 0.0, 10 ** rng.uniform(-3, 1.5, count))
+    at = [
+        jnp.asarray(a) for a in (2 * rng.normal(size=count), rng.uniform(-3, 1, count), low, high)
+    ]
+    has_width = high > low + 100 * step
+
+    def slope(function: Callable[..., jax.Array], i: int) -> jax.Array:
+        above, below = ([a + s * (j == i) for j, a in enumerate(at)] for s in (step, -step))
+        return (function(*above) - function(*below)) / (2 * step)
+
+    def by(i: int, function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
+        return jax.grad(lambda *args: function(*args).sum(), i)
+
+    for i in range(4):
+        # A cell without width has none of its ends alone.
+        these = has_width if i > 1 else slice(None)
+        first = by(i, ordered_log_prob)
+        np.testing.assert_allclose(
+            first(*at)[these], slope(ordered_log_prob, i)[these], rtol=2e-4, atol=2e-4
+        )
+        for j in range(2 if i < 2 else 0):
+            np.testing.assert_allclose(by(j, first)(*at), slope(first, j), rtol=1e-5, atol=1e-5)
+    # Where both ends move together, it is the place that does.
+    ends = by(2, ordered_log_prob)(*at) + by(3, ordered_log_prob)(*at)
+    np.testing.assert_allclose(ends, -by(0, ordered_log_prob)(*at), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(
