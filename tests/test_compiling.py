@@ -17,6 +17,7 @@ from hhvaem.compiling import (
     Lift,
     apart,
     in_groups,
+    in_turns,
     many_steps,
     padded_length,
     program,
@@ -97,6 +98,46 @@ def test_models_go_to_all_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     side_by_side(first.append, [0, 1, 2], compiled=False)
     assert first[0] == 0
     assert sorted(first) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize(("groups", "workers"), [(5, 2), (4, 2), (1, 2), (3, 1), (2, 8), (7, 3)])
+def test_groups_that_take_turns_make_all_steps_in_order(
+    groups: int, workers: int, compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiling, "cores", lambda: workers)
+
+    def run(state: list[int], data: int, steps: int) -> tuple[list[int], int]:
+        return [*state, *range(len(state), len(state) + steps)], data
+
+    found = in_turns(run, [[]] * groups, list(range(groups)), 100, compiled=compiled)
+    for i, (state, told) in enumerate(found):
+        assert state == list(range(100))
+        assert sum(steps for steps, _ in told) == 100
+        assert {data for _, data in told} == {i}
+
+
+def test_five_groups_that_take_turns_keep_two_cores_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step of a turn waits for one of another group: alone at the end it would wait long."""
+    monkeypatch.setattr(compiling, "cores", lambda: 2)
+    both = threading.Barrier(2, timeout=20)
+
+    def run(state: int, data: int, steps: int) -> tuple[int, None]:
+        both.wait()
+        return state + steps, None
+
+    found = in_turns(run, [0] * 5, range(5), 100, compiled=True)
+    assert [state for state, _ in found] == [100] * 5
+
+
+def test_what_fails_in_a_turn_is_told() -> None:
+    def run(state: int, data: int, steps: int) -> tuple[int, None]:
+        if data == 1:
+            raise ValueError("no")
+        return state, None
+
+    with pytest.raises(ValueError, match="no"):
+        in_turns(run, [0] * 3, range(3), 100, compiled=True)
 
 
 def test_cores_are_those_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:

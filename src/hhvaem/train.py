@@ -27,10 +27,10 @@ from hhvaem.checks import check_count, check_training
 from hhvaem.compiling import (
     Lift,
     apart,
+    in_turns,
     many_steps,
     padded_length,
     program,
-    side_by_side,
     together,
 )
 from hhvaem.devices import everywhere, here, is_shared, whole, with_other_processes
@@ -426,17 +426,17 @@ def _chunk(
     second = step < settings.second_stage
     end = settings.second_stage if second else settings.steps
     length = min(CHUNK, end - step, until - step)
-    run = _second_stage if second else _third_stage
-    rest = (_as_compiled(settings), jnp.array(length))
+    stage, alike = _second_stage if second else _third_stage, _as_compiled(settings)
+
+    def run(group: State, data: Data, steps: int) -> tuple[State, Told]:
+        return stage(group, data, alike, everywhere(jnp.array(steps)))
+
     with with_other_processes():
-        constants = everywhere(rest)
         groups = [everywhere(group) for group in apart(states)]
-        found = side_by_side(
-            lambda group, data: run(group, data, *constants), groups, shown, compiled=compiled
-        )
-        states, chunk = here(together(found))
+        found = in_turns(run, groups, shown, length, compiled=compiled)
+        states = here(together([group for group, _ in found]))
+        loss, acceptance, stein = np.concatenate([_joined(here(told)) for _, told in found], axis=1)
     step += length
-    loss, acceptance, stein = (np.asarray(part)[:, :length] for part in chunk)
     # What becomes of a model after its own early stop does not matter.
     running = True if best is None else np.asarray(best.waited < settings.patience)[:, None]
     latest = History(loss, acceptance, stein, lost=~np.isfinite(loss) & running)
@@ -449,6 +449,12 @@ def _chunk(
             states, step = _at(best.states, end), end
             best = _nothing_yet(states)
     return _Reached(step, states, best, (*told, latest))
+
+
+def _joined(turns: list[tuple[int, Told]]) -> Float[np.ndarray, "kinds models steps"]:
+    """Put what turns have told behind each other."""
+    parts = [np.stack([np.asarray(part)[:, :steps] for part in told]) for steps, told in turns]
+    return np.concatenate(parts, axis=2)
 
 
 @program
