@@ -53,8 +53,9 @@ faults: $(READY)
 	.venv-newest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager --editable ".[dev]"
 	touch $@
 
-# The oldest typer stands beside the newest click there, of which it uses what is deprecated.
-test-oldest: QUIETLY := -W "ignore:'click:DeprecationWarning"
+# The oldest typer, matplotlib and starlette stand beside the newest of what they need there, and use
+# what these have come to deprecate.
+test-oldest: QUIETLY := -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning
 test-oldest test-newest: test-%: .venv-%/.ready
 	.venv-$*/bin/pytest --numprocesses 2 --dist loadfile -m "not slow" $(QUIETLY)
 

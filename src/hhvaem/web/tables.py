@@ -44,7 +44,10 @@ class Table:
     data: pa.Table = None
     created: float = field(default_factory=time.time)
     used: float = field(default_factory=time.time)
-    _saying: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    # `threading.Lock` itself is no type before Python 3.13, but a function.
+    _saying: contextlib.AbstractContextManager[Any] = field(
+        default_factory=threading.Lock, repr=False
+    )
 
     @property
     def path(self) -> Path:
