@@ -258,6 +258,7 @@ def metadata(**head: Any) -> dict[str, str]:
             r"is of the newer hhvaem 9\.1; update this one\.",
         ),
     ],
+    ids=["empty", "csv", "pickle", "plain", "other", "deep", "no number", "huge head", "newer"],
 )
 def test_files_that_are_not_ours(tmp_path: Path, content: bytes, message: str) -> None:
     (tmp_path / "a").write_bytes(content)

@@ -172,7 +172,11 @@ def test_a_server_that_ignores_ranges(site, tmp_path):
     assert site.served[-1] == ("/toy", "bytes=70000-", len(CONTENT))
 
 
-@pytest.mark.parametrize("stale", [b"old" * 1000, CONTENT + b"too long", CONTENT])
+@pytest.mark.parametrize(
+    "stale",
+    [b"old" * 1000, CONTENT + b"too long", CONTENT],
+    ids=["of another file", "too long", "all of it"],
+)
 def test_a_stale_part_is_thrown_away(site, tmp_path, stale):
     """Bytes of another file, more bytes than there are, and all of them: every one must heal."""
     url = site.put("/toy", content=CONTENT, drops=[0, 0, 0])
