@@ -86,11 +86,23 @@ def test_an_estimator_stays_as_it_is() -> None:
     assert vars(imputer) == before
 
 
-def test_without_a_mean_to_compare_with_columns_are_judged_by_their_intervals() -> None:
+def test_columns_are_judged_by_their_means_whatever_else_they_are_compared_with(
+    told: Evaluation,
+) -> None:
     alone = Imputer(**FAST).evaluate(some_table(), against=[])
-    assert {each.word for each in alone.verdicts} <= {"trust", "too sure of itself"}
+    assert [(v.word, v.mean_score) for v in alone.verdicts] == [
+        (v.word, v.mean_score) for v in told.verdicts
+    ]
     assert alone.words == ()
-    json.loads(alone.to_json())
+    assert [method["name"] for method in json.loads(alone.to_json())["methods"]] == [OURS]
+
+
+def test_noise_is_never_to_be_trusted() -> None:
+    rng = np.random.default_rng(0)
+    noise = pd.DataFrame({name: rng.normal(size=200) for name in "abc"})
+    told = Imputer(**FAST).evaluate(noise, against=[])
+    words = {each.word for each in told.verdicts}
+    assert words <= {"no better than the column mean", "too sure of itself"}
 
 
 def test_everything_is_in_the_json(told: Evaluation) -> None:
@@ -174,9 +186,9 @@ def made_up(
         return Outcome(name, report, 1.0, None, np.stack([error**2, miss], axis=1), None)
 
     places = np.clip(0.5 + (rng.random(rows) - 0.5) / narrow, 0, 1)
+    own, by_mean = outcome(OURS, ours, wrong), outcome("mean", others, 0.5)
     return Assessment(
-        Schema(KINDS), "mcar", 0, rows, 2 * rows, hidden,
-        (outcome(OURS, ours, wrong), outcome("mean", others, 0.5)),
+        Schema(KINDS), "mcar", 0, rows, 2 * rows, hidden, (own, by_mean), by_mean,
         {"x": Calibration(places, None), "level": Calibration(None, np.full(rows, sure))},
         {},
     )  # fmt: skip
@@ -201,6 +213,7 @@ def test_words_for_numbers(made: dict[str, float], word: str) -> None:
     # A lower error that is not called better has to be explained.
     lower = word.startswith("no better") and number.score < number.mean_score
     assert ("may be chance" in number.sentence) == lower
+    assert "perhaps" not in number.sentence
     if word == "too few cells to tell":
         assert "Only 12 cells" in number.sentence
 
@@ -219,6 +232,17 @@ def test_words_for_levels(made: dict[str, float], word: str) -> None:
     (_, level) = verdicts(made_up(4000, **made))
     assert level.word == word
     assert "mean" not in f"{level.called} {level.sentence}"
+
+
+def test_doubts_that_change_no_word_are_told() -> None:
+    (number, _) = verdicts(made_up(narrow=0.94))
+    assert number.word == "trust"
+    assert number.sentence.endswith("of the truths, perhaps too few.")
+    few = [verdicts(made_up(24, ours=0.8, seed=seed))[0] for seed in range(20)]
+    doubted = [each for each in few if each.called.startswith("perhaps")]
+    assert doubted
+    assert {each.called for each in doubted} == {"perhaps no better than the column mean"}
+    assert all(each.score < each.mean_score for each in doubted)
 
 
 def test_who_fills_better_is_named() -> None:

@@ -102,6 +102,8 @@ class Assessment:
         Which cells were; of the modelled columns.
     outcomes
         Ours, and those it is compared with.
+    by_mean
+        The column means, by which columns are judged whatever else they are compared with.
     calibration
         Of our laws, for each column that has a hidden cell.
     own_holes
@@ -115,6 +117,7 @@ class Assessment:
     known: int
     hidden: Bool[np.ndarray, "rows columns"]
     outcomes: tuple[Outcome, ...]
+    by_mean: Outcome
     calibration: dict[str, Calibration]
     own_holes: dict[str, OwnHoles]
 
@@ -174,14 +177,21 @@ def assess(
     truth = _Truth(columns, np.where(mask, values, np.nan), hidden, _scale(columns, shown))
     tell(OURS)
     ours, alone, calibration = _ours(truth, Part(columns, shown, seen), ways, seed)
-    outcomes = [ours]
-    for name in dict.fromkeys(baselines):
-        tell(name)
+
+    def filled_by(name: str, logs: dict[str, float] | None) -> Outcome:
         start = time.perf_counter()
         filled = BASELINES[name](Task(columns, shown, seen, shown, seen, DRAWS, seed))
         seconds = time.perf_counter() - start
-        logs = alone if name == "mean" else None
-        outcomes.append(_outcome(name, truth, filled.point, filled.draws, seconds, logs))
+        return _outcome(name, truth, filled.point, filled.draws, seconds, logs)
+
+    by_mean = filled_by("mean", alone)
+    outcomes = [ours]
+    for name in dict.fromkeys(baselines):
+        if name == "mean":
+            outcomes.append(by_mean)
+            continue
+        tell(name)
+        outcomes.append(filled_by(name, None))
     holes: dict[str, OwnHoles] = {}
     if with_own_holes:
         part = Part(columns, np.where(mask, values, np.nan), mask)
@@ -189,8 +199,9 @@ def assess(
             tell(f"the table's own holes, {name}")
             holes[name] = own_holes(part, fill, columns=with_own_holes, draws=DRAWS, seed=seed)
     return Assessment(
-        schema, how, seed, len(values), int(mask.sum()), hidden, tuple(outcomes), calibration, holes
-    )
+        schema, how, seed, len(values), int(mask.sum()), hidden, tuple(outcomes), by_mean,
+        calibration, holes,
+    )  # fmt: skip
 
 
 class _Truth(NamedTuple):

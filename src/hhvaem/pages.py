@@ -20,7 +20,7 @@ body { margin: 0 auto; max-width: 62rem; padding: 2rem 1.25rem 4rem; background:
   color: var(--ink); font: 16px/1.55 system-ui, sans-serif; }
 h1 { font-size: 1.7rem; margin: 0 0 .25rem; } h2 { font-size: 1.2rem; margin: 2.5rem 0 .5rem; }
 p { max-width: 44rem; } .soft { color: var(--soft); } small { color: var(--soft); }
-.scroll { overflow-x: auto; }
+.scroll, .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .87rem; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: .3rem .7rem .3rem 0; border-bottom: 1px solid var(--line); }
 th { font-weight: 600; vertical-align: bottom; }
@@ -42,7 +42,7 @@ dl { display: grid; grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr)); 
   margin: 1.25rem 0; } dl div { display: flex; flex-direction: column-reverse;
   justify-content: flex-end; }
 .verdicts { width: 100%; } .verdicts td { vertical-align: top; }
-.verdicts .bars { min-width: 7rem; width: 18%; }
+.verdicts .bars { min-width: 7rem; width: 18%; } .verdicts .why { min-width: 16rem; }
 .verdict { white-space: nowrap; font-weight: 600; } .verdict.good { color: var(--good); }
 .verdict.fair { color: var(--fair); } .verdict.poor, .verdict.open { color: var(--poor); }
 .verdict.bad { color: var(--bad); }

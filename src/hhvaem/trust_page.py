@@ -21,10 +21,10 @@ TONES = {
     "too few cells to tell": "open",
 }
 MEANINGS = {
-    "trust": "fills are much closer to the truth than the column mean, and intervals hold what "
-    "they promise.",
+    "trust": "fills are much closer to the truth than the column mean, and intervals hold about "
+    "what they promise.",
     "wide but honest": "fills are closer than the column mean, but not by much; intervals are wide "
-    "and hold what they promise. Use intervals or draws rather than single values.",
+    "and hold about what they promise. Use intervals or draws rather than single values.",
     "no better than the column mean": "or than the most frequent level, by more than chance: the "
     "other columns say too little about this one. Intervals are honest; a single fill is a guess.",
     "too sure of itself": "intervals hold less than they promise. Do not rely on them here.",
@@ -41,10 +41,12 @@ def page(told: Evaluation) -> str:
     trusted = sum(each.word in ("trust", "wide but honest") for each in told.verdicts)
     seconds = sum(outcome.seconds for outcome in found.outcomes)
     about = [("cells hidden and filled again", f"{int(found.hidden.sum()):,}")]
-    about.append(("columns whose fills say something", f"{trusted} of {len(told.verdicts)}"))
+    about.append(
+        ("columns filled better than by their means", f"{trusted} of {len(told.verdicts)}")
+    )
     if numbers:
-        held = np.average([each.coverage for each in numbers], weights=[v.cells for v in numbers])
-        about.append(("hidden numbers inside their 90 % interval", f"{held:.0%}"))
+        held = ours.report.table["coverage90"]
+        about.append(("of hidden numbers are inside their 90 % intervals", f"{held:.0%}"))
     about.append(("everything together took", _duration(seconds)))
     rest = f" Nothing was hidden of {html.escape(told.left_out)}." if told.left_out else ""
     parts = [
@@ -116,13 +118,16 @@ def verdict_table(told: Evaluation) -> str:
             f"<tr><td>{html.escape(each.column)} <small>{each.kind}</small></td>"
             f'<td class="number">{each.cells}</td>'
             f'<td><span class="verdict {TONES[each.word]}">{each.called}</span></td>'
-            f'<td class="bars">{bars}</td><td>{html.escape(each.sentence)}</td></tr>'
+            f'<td class="bars">{bars}</td><td class="why">{html.escape(each.sentence)}</td></tr>'
         )
     head = (
         '<th>column</th><th class="number">hidden</th><th>verdict</th>'
         "<th>error <small>(grey: of the mean)</small></th><th>why</th>"
     )
-    return f'<table class="verdicts"><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>'
+    return (
+        f'<div class="wide"><table class="verdicts"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{lines}</tbody></table></div>"
+    )
 
 
 def place_figure(told: Evaluation, each: Verdict) -> Figure:

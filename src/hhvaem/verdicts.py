@@ -35,6 +35,8 @@ GOOD = 0.3
 # Intervals of 90 % may hold this much less, on top of what chance explains.
 SLACK = 0.03
 LEVEL = 0.9
+# Of a lower error that may be chance it is said that it may, if it is lower than by so much.
+NEARLY = 0.9
 # Resampled tables that standard errors are computed from.
 RESAMPLED = 400
 
@@ -85,10 +87,20 @@ class Verdict(NamedTuple):
 
     @property
     def called(self) -> str:
-        """The verdict as readers see it: levels have no mean."""
-        if self.kind in LEVELLED and self.word == "no better than the column mean":
-            return "no better than the most frequent level"
-        return self.word
+        """The verdict as readers see it: levels have no mean, and few cells leave doubt."""
+        if self.word != "no better than the column mean":
+            return self.word
+        doubt = "perhaps " if self.score < NEARLY * self.mean_score else ""
+        return f"{doubt}no better than {self._other}"
+
+    @property
+    def _other(self) -> str:
+        return "the most frequent level" if self.kind in LEVELLED else "the column mean"
+
+    @property
+    def _is_doubtful(self) -> bool:
+        """Whether less is held than chance explains, but not by enough for another verdict."""
+        return self.coverage < self.expected - _chance(self.expected, self.cells)
 
     @property
     def sentence(self) -> str:
@@ -99,17 +111,20 @@ class Verdict(NamedTuple):
         error = (
             f"{self.score:.0%} of its levels are filled in wrongly"
             if levels
-            else f"Fills are off by {self.score:.2f} of its spread"
+            else f"Fills are off by {self.score:.2f} standard deviations"
         )
-        other = "the most frequent level" if levels else "the column mean"
+        other = self._other
         against = f"{self.mean_score:.0%}" if levels else f"{self.mean_score:.2f}"
         held = (
             f"levels said to be {self.expected:.0%} sure are right in {self.coverage:.0%}"
             if levels
             else f"90 % intervals hold {self.coverage:.0%} of the truths"
         )
-        link = "but" if self.word == "too sure of itself" else "and"
-        reasons = f"{error} ({against} by {other}), {link} {held}."
+        link = "but" if self._is_doubtful else "and"
+        doubt = (
+            ", perhaps too few" if self._is_doubtful and self.word != "too sure of itself" else ""
+        )
+        reasons = f"{error} ({against} by {other}), {link} {held}{doubt}."
         if self.word == "no better than the column mean" and self.score < self.mean_score:
             reasons += " The difference may be chance."
         if self.better is not None:
@@ -123,9 +138,11 @@ class Verdict(NamedTuple):
 def verdicts(found: Assessment) -> list[Verdict]:
     """Judge each column that has hidden cells."""
     ours, *others = found.outcomes
+    if found.by_mean.name not in {other.name for other in others}:
+        others.append(found.by_mean)
     weights = _weights(found)
     resampled = {
-        outcome.name: _by_column(found, outcome.losses, weights) for outcome in (found.outcomes)
+        outcome.name: _by_column(found, outcome.losses, weights) for outcome in (ours, *others)
     }
     told = []
     for j, column in enumerate(found.schema.modelled):
@@ -158,7 +175,13 @@ def compared(found: Assessment) -> dict[str, dict[str, Difference]]:
 def in_words(found: Assessment) -> list[str]:
     """Say what it all comes to, in a few sentences."""
     sentences = []
-    for what, doing in (("error", "fills"), ("law", "says what is likely")):
+    for what, begin, ahead, alike_to, behind in (
+        ("error", "hhvaem fills", "better than", "as well as", "worse than"),
+        (
+            "law", "Its probabilities are", "better than those of", "as good as those of",
+            "worse than those of",
+        ),
+    ):  # fmt: skip
         than = {name: parts[what] for name, parts in compared(found).items() if what in parts}
         if not than:
             continue
@@ -166,11 +189,11 @@ def in_words(found: Assessment) -> list[str]:
         better = [name for name, part in than.items() if Difference(-part.value, part.error).sure]
         alike = [name for name in than if name not in worse and name not in better]
         parts = [
-            f"better than {_names(worse)}" if worse else "",
-            f"as well as {_names(alike)}" if alike else "",
-            f"worse than {_names(better)}" if better else "",
+            f"{ahead} {_names(worse)}" if worse else "",
+            f"{alike_to} {_names(alike)}" if alike else "",
+            f"{behind} {_names(better)}" if better else "",
         ]
-        sentences.append(f"hhvaem {doing} {', '.join(part for part in parts if part)}.")
+        sentences.append(f"{begin} {', '.join(part for part in parts if part)}.")
         if better:
             best = min(better, key=lambda name: than[name].value)
             score = "error" if what == "error" else "CRPS"
@@ -218,25 +241,29 @@ def _verdict(
     }
     better = [name for name in gaps if gaps[name].sure]
     best = min(better, key=lambda name: scores[name], default=None)
-    mean = scores.get("mean", np.nan)
+    mean = scores["mean"]
     coverage, expected = _held(calibration, own)
-    gained = Difference(-gaps["mean"].value, gaps["mean"].error) if "mean" in gaps else None
-    chance = SURE * np.sqrt(expected * (1 - expected) / cells)
+    gained = Difference(-gaps["mean"].value, gaps["mean"].error)
     word: Word
     if cells < FEW:
         word = "too few cells to tell"
-    elif coverage < expected - chance - SLACK:
+    elif coverage < expected - _chance(expected, cells) - SLACK:
         word = "too sure of itself"
-    elif gained is not None and not gained.sure:
+    elif not gained.sure:
         word = "no better than the column mean"
-    elif gained is not None and own > (1 - GOOD) * mean:
+    elif own > (1 - GOOD) * mean:
         word = "wide but honest"
     else:
         word = "trust"
     return Verdict(
-        column.name, column.kind, cells, word, own, float(mean), coverage, expected,
+        column.name, column.kind, cells, word, own, mean, coverage, expected,
         None if best is None else (best, scores[best]),
     )  # fmt: skip
+
+
+def _chance(share: float, cells: int) -> float:
+    """Give how far a share of so many cells may be off by chance."""
+    return SURE * float(np.sqrt(share * (1 - share) / cells))
 
 
 def _held(calibration: Calibration, error: float) -> tuple[float, float]:
