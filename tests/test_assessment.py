@@ -235,7 +235,7 @@ def test_words_for_levels(made: dict[str, float], word: str) -> None:
 
 
 def test_doubts_that_change_no_word_are_told() -> None:
-    (number, _) = verdicts(made_up(narrow=0.94))
+    (number, _) = verdicts(made_up(4000, narrow=0.97))
     assert number.word == "trust"
     assert number.sentence.endswith("of the truths, perhaps too few.")
     few = [verdicts(made_up(24, ours=0.8, seed=seed))[0] for seed in range(20)]
