@@ -177,6 +177,33 @@ def test_derivatives_by_the_law_and_by_the_cell_are_those_of_finite_differences(
     np.testing.assert_allclose(ends, -by(0, ordered_log_prob)(*at), rtol=1e-5, atol=1e-5)
 
 
+def test_gradients_keep_their_digits_in_float32_wherever_a_cell_lies(x64: None) -> None:
+    rng = np.random.default_rng(0)
+    count = 20_000
+    log_scale = rng.uniform(-8, 3, count)
+    away = rng.choice([-1, 1], count) * 10 ** rng.uniform(-1, 6, count) * np.exp(log_scale)
+    location = np.where(rng.random(count) < 0.3, 0.0, rng.normal(size=count))
+    low = np.clip(location + away, -1e4, 1e4)
+    high = low + np.where(rng.random(count) < 0.1, 0.0, 10 ** rng.uniform(-6, 4, count))
+    single = [jnp.asarray(a, jnp.float32) for a in (location, log_scale, low, high)]
+    both = jax.vmap(jax.value_and_grad(ordered_log_prob, (0, 1)))
+    value, gradient = both(*single)
+    exact, slopes = both(*(a.astype(jnp.float64) for a in single))
+    for found, right in zip((value, *gradient), (exact, *slopes), strict=True):
+        assert found.dtype == jnp.float32
+        np.testing.assert_allclose(found, right, rtol=3e-5, atol=3e-5)
+
+
+@pytest.mark.parametrize("place", [1e3, 1e4])
+def test_points_beyond_all_reason_have_finite_derivatives(place: float) -> None:
+    law = jax.value_and_grad(ordered_log_prob, (0, 1))
+    value, (by_location, by_log_scale) = law(*map(jnp.float32, (0.0, -8.0, place, place)))
+    z = place * np.exp(8.0)
+    np.testing.assert_allclose(value, -0.5 * z**2, rtol=1e-5)
+    np.testing.assert_allclose(by_location, z * np.exp(8.0), rtol=1e-5)
+    np.testing.assert_allclose(by_log_scale, z**2, rtol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("low", "high"),
     [(-1e4, 1e4), (-1e4, -30.0), (30.0, 1e4), (5.0, 5.0), (1.0, 1.001), (-1e4, 0.0)],

@@ -240,8 +240,9 @@ def ordered_log_prob(
 ) -> Float[Array, "*n"]:
     """Give the log probability that a normal number lies between `low` and `high`.
 
-    Where the two are equal it is the log density there. It keeps its digits, and its gradient is
-    finite, for intervals of any width anywhere.
+    Where the two are equal it is the log density there. It keeps its digits, and so does its
+    gradient by the location and the scale, for intervals of any width anywhere; the one by the ends
+    loses some from ten scales on.
     """
     return _placed(location, log_scale, low, high)[0]
 
@@ -309,47 +310,55 @@ def _standard(start: Float[Array, "*n"], end: Float[Array, "*n"]) -> _Standard:
     middle, width = (start + end) / 2, end - start
     wide = width * jnp.maximum(1.0, jnp.abs(middle)) >= _NARROW
     # Narrow: the density's Taylor series about the middle, in Hermite's polynomials, integrated:
-    # its mean is a multiple 1 + excess of that in the middle.
+    # its mean is a multiple 1 + excess of that in the middle. In powers of the width and of its
+    # product with the distance, as those of the distance alone may be beyond all floats.
     centre, v = jnp.where(wide, 0.0, middle), jnp.where(wide, 0.0, width) ** 2
-    u = centre**2
-    second, fourth, sixth = u - 1, u * (u - 6) + 3, u * (u * (u - 15) + 45) - 15
-    a, b, c = v / 24, v**2 / 1_920, v**3 / 322_560
-    excess = a * second + b * fourth + c * sixth
+    w = jnp.where(wide, 0.0, width * middle) ** 2
+    second, fourth = (w - v) / 24, (w * (w - 6 * v) + 3 * v**2) / 1_920
+    sixth = (w * (w * (w - 15 * v) + 45 * v**2) - 15 * v**3) / 322_560
+    excess = second + fourth + sixth
     log_mean = excess * (1.0 - excess * (1 / 2 - excess / 3))
-    by_centre = centre * (2 * a + b * (4 * u - 12) + c * (u * (6 * u - 60) + 90))
-    by_log_width = 2 * a * second + 4 * b * fourth + 6 * c * sixth
+    slope = 1 / 12 + (4 * w - 12 * v) / 1_920 + (w * (6 * w - 60 * v) + 90 * v**2) / 322_560
+    by_centre, by_log_centre = centre * v * slope, w * slope
+    by_log_width = 2 * second + 4 * fourth + 6 * sixth
     share = 1 / (1 + excess)
-    # Wide: the difference of two tails, mirrored to the left of the location, where none is near 1.
-    # With a tail as 0.5 exp(p - x^2 / 2) r, what both have in common stays outside of the log.
+    # Wide: the difference of two tails, mirrored to the left of the location, where none is near 1,
+    # as multiples of the right one where that is a tail. The difference of the squares is taken
+    # before they are rounded.
     flip = middle > 0
     left, right = jnp.where(flip, -end, start), jnp.where(flip, -start, end)
-    (left_log, left_rest), (right_log, right_rest) = _tail(left), _tail(-jnp.abs(right))
+    (left_power, left_rest), (right_power, right_rest) = _tail(left), _tail(-jnp.abs(right))
     beyond = right > 0
-    common = jnp.where(beyond, 0.0, right_log)
-    lower = jnp.exp(left_log - common) * left_rest
-    upper = jnp.where(beyond, 2.0 - jnp.exp(right_log) * right_rest, right_rest)
-    log_mass = common + jnp.log(jnp.where(wide, 0.5 * (upper - lower), 1.0))
-    at_start, at_end = (jnp.exp(-0.5 * x**2 - _LOG_ROOT_2PI - log_mass) for x in (start, end))
+    fall = 0.5 * (right - left) * (right + left)
+    to_left = jnp.where(beyond, -0.5 * left**2, fall - right_power)
+    to_right = jnp.where(beyond, -0.5 * right**2, -right_power)
+    lower = jnp.exp(left_power + to_left) * left_rest
+    # Beyond the location, what is above the right end is taken from all.
+    upper = jnp.where(beyond, 2.0 - jnp.exp(right_power + to_right) * right_rest, right_rest)
+    mass = jnp.where(wide, 0.5 * (upper - lower), 1.0)
+    log_mass = jnp.where(beyond, 0.0, right_power - 0.5 * right**2) + jnp.log(mass)
+    at_left, at_right = (jnp.exp(to - _LOG_ROOT_2PI) / mass for to in (to_left, to_right))
+    at_start, at_end = jnp.where(flip, at_right, at_left), jnp.where(flip, at_left, at_right)
     return _Standard(
-        jnp.where(wide, log_mass, log_mean - 0.5 * u - _LOG_ROOT_2PI),
+        jnp.where(wide, log_mass, log_mean - 0.5 * centre**2 - _LOG_ROOT_2PI),
         wide,
         jnp.where(wide, at_start - at_end, centre - by_centre * share),
         jnp.where(
             wide,
             start * at_start - end * at_end,
-            u - 1.0 - (centre * by_centre + by_log_width) * share,
+            centre**2 - 1.0 - (by_log_centre + by_log_width) * share,
         ),
     )
 
 
 def _tail(x: Float[Array, "*n"]) -> tuple[Float[Array, "*n"], Float[Array, "*n"]]:
-    """Give p - x^2 / 2 and r, such that 0.5 exp(p - x^2 / 2) r is the normal tail below x <= 0."""
+    """Give p and r, such that 0.5 exp(p - x^2 / 2) r is the normal tail below x <= 0."""
     rest = 1.0 / (1.0 - x * (0.5 / math.sqrt(2)))
     place = 2.0 * rest - 1.0
     power = jnp.full_like(x, _TAIL[-1])
     for coefficient in _TAIL[-2::-1]:
         power = power * place + float(coefficient)
-    return power - 0.5 * x**2, rest
+    return power, rest
 
 
 def normal_log_prob(
