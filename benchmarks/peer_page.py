@@ -217,8 +217,11 @@ def _cell(
 
 
 def _best_bold(cells: Sequence[tuple[float, str]]) -> list[str]:
+    # Who is alone is not the best of anything.
+    if sum(value < np.inf for value, _ in cells) < 2:
+        return [text for _, text in cells]
     best = min(value for value, _ in cells)
-    return [f"**{text}**" if value == best < np.inf else text for value, text in cells]
+    return [f"**{text}**" if value == best else text for value, text in cells]
 
 
 def against_block(records: Sequence[Record]) -> str:
@@ -287,9 +290,14 @@ def _off(records: Sequence[Record]) -> str:
 
 
 def cost_block(records: Sequence[Record]) -> str:
-    names = compared(records, "score")
     parts = []
     for what, title in {"seconds": "Seconds", "peak_mb": "Peak memory, MB"}.items():
+        measured = [
+            r
+            for r in picked(records, protocol="in-sample")
+            if r[what] is not None or (r["timeout"] and what == "seconds")
+        ]
+        names = compared(measured, "score")
         rows = []
         for role in ROLES:
             for table in of_role(records, role):

@@ -29,6 +29,7 @@ def peers():
 
 def record(imputer, score, *, table="t", protocol="in-sample", seed=0, role="verdict"):
     found = {"imputer": imputer, "table": table, "protocol": protocol, "seed": seed, "role": role}
+    found |= {"rows": 20, "columns": 6, "timeout": False, "device": None}
     return found | dict.fromkeys(("score", "crps", "energy_distance"), score)
 
 
@@ -101,6 +102,23 @@ def test_who_has_run_on_few_tables_is_not_ranked(peers):
     assert "| **hhvaem** | 1.0 ± 0.0 (3) |" in said
     assert "| hyperimpute | 2.0 ± 0.0 (2) |" in said
     assert "Not ranked, as they have run on too few: mean, knn." in said
+
+
+def test_who_is_alone_is_not_the_best(peers):
+    records = [record("mean", 1.0), record("knn", 2.0), record("mean", 1.0, table="u")]
+    said = peers.score_block(records)
+    assert "| t (v) | **1.000** | 2.000 |" in said
+    assert "| u (v) | 1.000 |  |" in said
+
+
+def test_who_was_not_measured_has_no_column_of_costs(peers):
+    records = [
+        record("hhvaem", 1.0) | {"seconds": None, "peak_mb": None},
+        record("mean", 1.0) | {"seconds": 2.0, "peak_mb": None},
+    ]
+    said = peers.cost_block(records)
+    assert "| table | mean |" in said
+    assert "hhvaem |" not in said
 
 
 def test_duels_are_by_seeds_that_both_have(peers):
