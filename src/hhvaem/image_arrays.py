@@ -86,39 +86,47 @@ def read_images(images: Any, mask: Any = None) -> ImageArrays:
 
 
 def _array(images: Any) -> np.ndarray:
+    masked = isinstance(images, np.ma.MaskedArray)
     if isinstance(images, list | tuple):
-        sizes = [np.shape(image) for image in images]
+        masked = any(isinstance(image, np.ma.MaskedArray) for image in images)
+        sizes = [_plain(f"Image {i}", image).shape for i, image in enumerate(images)]
         for i, size in enumerate(sizes):
             if size != sizes[0]:
                 raise InputError(
                     f"Image {i} is {_times(size)} and the first is {_times(sizes[0])}; crop or "
                     "scale them to one size."
                 )
-    if isinstance(images, np.ma.MaskedArray):
+    if masked:
         raise InputError(
             "The images are a masked array; give images.data and as the mask, which is True where "
             "a pixel is observed, ~numpy.ma.getmaskarray(images)."
         )
-    array = np.asarray(images)
+    array = _plain("The array of images", images)
     if array.dtype.kind not in "fiub":
         raise InputError(
             f"Images are of dtype {array.dtype}; give an array of numbers, with NaN or a mask "
             "where pixels are missing."
         )
+    if array.dtype == np.int8:
+        raise InputError("Images are of dtype int8, which holds no more than 127; give uint8.")
+    if array.ndim and not len(array):
+        raise InputError("There are no images; give at least one.")
     if array.ndim not in (3, 4) or 0 in array.shape[1:]:
         raise InputError(
             f"The array of images is {_times(array.shape)}; give images x height x width, and "
             "perhaps x channels."
         )
-    if not len(array):
-        raise InputError("There are no images; give at least one.")
     return array
 
 
 def _mask(mask: Any, array: np.ndarray) -> Bool[np.ndarray, "..."]:
     if mask is None:
         return np.ones(array.shape, bool)
-    observed = np.asarray(mask)
+    if isinstance(mask, np.ma.MaskedArray):
+        raise InputError(
+            "The mask is a masked array itself; give mask.data, True where a pixel is observed."
+        )
+    observed = _plain("The mask", mask)
     if array.ndim == 4 and observed.shape == array.shape[:3]:
         observed = np.broadcast_to(observed[..., None], array.shape)
     if observed.shape != array.shape:
@@ -132,6 +140,17 @@ def _mask(mask: Any, array: np.ndarray) -> Bool[np.ndarray, "..."]:
             "observed."
         )
     return observed
+
+
+def _plain(what: str, given: Any) -> np.ndarray:
+    """Make an array, of which lists of differing lengths are none."""
+    try:
+        return np.asarray(given)
+    except ValueError as error:
+        raise InputError(
+            f"{what} has rows of differing lengths, or parts of differing sizes; give all the "
+            "same size."
+        ) from error
 
 
 def _times(shape: tuple[int, ...]) -> str:

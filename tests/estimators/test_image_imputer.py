@@ -174,6 +174,16 @@ REFUSED = [
     (np.zeros((0, 8, 8)), None, "There are no images; give at least one."),
     (np.full((2, 8, 8), "a"), None, "Images are of dtype <U1; give an array of numbers"),
     (np.ma.zeros((2, 8, 8)), None, "The images are a masked array; give images.data and as the"),
+    ([np.ma.zeros((8, 8))] * 2, None, "The images are a masked array; give images.data and as"),
+    (np.ones((2, 8, 8), np.int8), None, "Images are of dtype int8, which holds no more than 127"),
+    ([], None, "There are no images; give at least"),
+    ([[[1, 2], [3]], [[1, 2], [3, 4]]], None, "Image 0 has rows of differing lengths"),
+    (np.zeros((2, 8, 8)), [[True], [True, True]], "The mask has rows of differing lengths"),
+    (
+        np.zeros((2, 8, 8)),
+        np.ma.ones((2, 8, 8), bool),
+        "The mask is a masked array itself; give mask.data",
+    ),
     (np.zeros((2, 8, 8)), np.ones((2, 8, 7), bool), "The mask is 2 x 8 x 7 and the images are 2 x"),
     (np.zeros((2, 8, 8)), np.ones((2, 8, 8)), "The mask is of dtype float64; give truth values"),
     (
