@@ -287,7 +287,23 @@ def test_where_text_becomes_an_identifier() -> None:
     ],
 )
 def test_text_that_reads_as_something_else(texts: list[str], what: str) -> None:
-    assert f"its texts read as {what}: convert it to {what}, or" in refusal(texts)
+    assert f"its texts read as {what}: convert it to {what}, " in refusal(texts)
+
+
+def test_marks_that_alone_keep_numbers_from_being_numbers_are_named() -> None:
+    numbers = [f"{i}.5" for i in range(30)]
+    assert (
+        "its texts read as numbers: convert it to numbers, or, if '?' marks what is missing, make "
+        "it missing (on the command line: --missing), or drop it"
+    ) in refusal([*numbers, "?"])
+    assert "or, if '-' and '?' mark what is missing, make them missing" in refusal(
+        [*numbers, "?", "-"]
+    )
+
+
+def test_dates_say_how_they_are_written() -> None:
+    texts = [f"{i:02}.08.2021" for i in range(1, 31)]
+    assert "convert it to dates, written as 2021-08-02 in a CSV file, or drop it" in refusal(texts)
 
 
 def test_texts_that_keep_numbers_from_being_numbers_are_named() -> None:
@@ -509,6 +525,9 @@ def test_asked_for(values: Any, kind: str, levels: tuple[Any, ...]) -> None:
     [
         (["a", "b"], "real", ["text", "'a' in row 0", "convert it to numbers"]),
         ([None, "b", "c"], "count", ["'b' in row 1"]),
+        (["1", "?", "2"], "real", ["'?' in row 1", "if '?' marks what is missing", "else convert"]),
+        (["1", "2", "x"], "real", ["'1' in row 0", "text", "; convert it to numbers"]),
+        (["01.02.2020", "?"], "datetime", ["'?' in row 1", "written as 2021-08-02"]),
         ([True, False], "real", ["true and false"]),
         ([1.0, -2.5, 3.0], "positive", ["-2.5 in row 1", "'real'"]),
         ([1, 2, -3], "count", ["-3 in row 2", "'real'"]),

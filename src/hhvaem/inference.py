@@ -228,13 +228,13 @@ def _objection(observed: _Observed, kind: Kind) -> str | None:
         same = observed.row(reading.values == observed.distinct[0])
         return f"it holds {same} and {observed.row(others)}"
     if kind == "datetime":
-        return None if dates else f"it holds {first}; convert it to dates"
+        return None if dates else _text_objection(observed, "dates", f"it holds {first}")
     if dates:
         return f"it holds dates ({first}); convert it to numbers or text"
     if kind in LEVELLED:
         return _level_objection(observed, kind)
     if reading.storage in ("text", "boolean"):
-        return f"it holds {_family(reading)} ({first}); convert it to numbers"
+        return _text_objection(observed, "numbers", f"it holds {_family(reading)} ({first})")
     if reading.categories is not None:
         return "its dtype is a category; convert it to numbers"
     if kind in ("positive", "count") and observed.distinct[0] < 0:
@@ -243,6 +243,15 @@ def _objection(observed: _Observed, kind: Kind) -> str | None:
         fractions = ~reading.missing & (reading.values % 1 != 0)
         return f"it holds {observed.row(fractions)}; ask for 'real' or 'positive'"
     return None
+
+
+def _text_objection(observed: _Observed, family: str, otherwise: str) -> str:
+    """Name what keeps a column from being numbers or dates, and say how it would become such."""
+    if _reads_as(observed)[0] != family or not (marks := _marks(observed)):
+        return f"{otherwise}; {_converted(observed, family)}"
+    code = observed.reading.texts.index(marks[0])
+    cell = observed.row(observed.reading.values == code)
+    return f"it holds text ({cell}); {_mark_advice(marks)}, else {_converted(observed, family)}"
 
 
 def _family(reading: Reading) -> str:
@@ -290,7 +299,9 @@ def _conversion(observed: _Observed) -> str:
         return ""
     converted = _converted(observed, family)
     if not odd:
-        return f"its texts read as {family}: {converted}, or "
+        marks = _marks(observed)
+        alternative = f", or, {_mark_advice(marks)}" if marks else ""
+        return f"its texts read as {family}: {converted}{alternative}, or "
     return (
         f"its texts read as {family} but for {', '.join(map(shown, odd))}: if these mark missing "
         f"values, make them missing (on the command line: --missing) and {converted}; else "
@@ -299,8 +310,11 @@ def _conversion(observed: _Observed) -> str:
 
 def _converted(observed: _Observed, family: str) -> str:
     commas = any(map(_DECIMAL_COMMA.fullmatch, observed.reading.texts))
-    points = ", with a point for each decimal comma" if family == "numbers" and commas else ""
-    return f"convert it to {family}{points}"
+    how = {
+        "numbers": ", with a point for each decimal comma" if commas else "",
+        "dates": ", written as 2021-08-02 in a CSV file",
+    }
+    return f"convert it to {family}{how[family]}"
 
 
 def _reads_as(observed: _Observed, most_odd: int = 0) -> tuple[str, list[str]]:
@@ -314,6 +328,19 @@ def _reads_as(observed: _Observed, most_odd: int = 0) -> tuple[str, list[str]]:
         if len(odd) <= most_odd and len(odd) < len(texts):
             return family, odd
     return "", []
+
+
+def _marks(observed: _Observed) -> list[str]:
+    """List the texts that may mark missing values."""
+    return sorted(text for text in observed.reading.texts if _is_marker(text))
+
+
+def _mark_advice(marks: list[str]) -> str:
+    verb, them = ("mark", "them") if marks[1:] else ("marks", "it")
+    return (
+        f"if {' and '.join(map(repr, marks))} {verb} what is missing, make {them} missing (on the "
+        "command line: --missing)"
+    )
 
 
 def _is_marker(text: str) -> bool:
@@ -344,9 +371,8 @@ def _is_iso(text: str) -> bool:
 
 def _level_note(observed: _Observed) -> str:
     notes = []
-    markers = sorted(text for text in observed.reading.texts if _is_marker(text))
-    if markers:
-        notes.append(_marker_note(", ".join(map(repr, markers))))
+    if marks := _marks(observed):
+        notes.append(_marker_note(", ".join(map(repr, marks))))
     family, _ = _reads_as(observed)
     if family:
         notes.append(f"its texts read as {family}; if they are, {_converted(observed, family)}")
