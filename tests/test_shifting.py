@@ -9,6 +9,8 @@ from two_factors import ARRAY, FAST, NAMES
 
 from hhvaem import Imputer, pool_fit
 from hhvaem.errors import InputError
+from hhvaem.schema import Column, Schema
+from hhvaem.shifting import checked_shifts
 
 DRAWS = 60
 
@@ -95,6 +97,21 @@ def test_shifted_values_are_legal(imputer: Imputer) -> None:
     assert (pd.to_datetime(moved.ravel()) > pd.Timestamp("2026-01-01")).all()
 
 
+def test_times_of_numpy_are_those_of_python() -> None:
+    schema = Schema((Column("day", "datetime", "datetime"),))
+    times = [dt.timedelta(days=-14), np.timedelta64(-2, "W"), np.timedelta64(-14 * 24, "h")]
+    assert [checked_shifts({"day": time}, schema) for time in times] == [{0: -14 * 864e8}] * 3
+    assert checked_shifts({"day": np.timedelta64(5_000, "ns")}, schema) == {0: 5.0}
+
+
+def test_shifts_beyond_all_numbers(imputer: Imputer) -> None:
+    table = some_table()
+    visits = drawn(imputer, "visits", slice(30, 34), table, shift={"visits": 1e30})
+    assert (visits == 2**53 - 1).all()
+    odds = {"dark": -1e308, "light": 1e308}
+    assert (drawn(imputer, "shade", slice(20, 29), table, shift={"shade": odds}) == "light").all()
+
+
 def test_conclusions_follow_the_shift(imputer: Imputer) -> None:
     def mean(full: pd.DataFrame) -> tuple[float, float]:
         return float(full["a"].mean()), float(full["a"].var() / len(full))
@@ -118,6 +135,13 @@ def test_conclusions_follow_the_shift(imputer: Imputer) -> None:
         ({"shade": 0.5}, r"Column 'shade' has levels.*such as \{'light': 0.5\}"),
         ({"shade": {"red": 0.5}}, "'red' is no level of 'shade'; those are"),
         ({"shade": {"dark": float("inf")}}, "log odds of 'dark' in 'shade' cannot be shifted"),
+        ({"a": 10**400}, "Column 'a' holds numbers, which 1000.* does not shift"),
+        ({"shade": {"dark": 10**400}}, "log odds of 'dark' in 'shade' cannot be shifted by 1000"),
+        ({"day": dt.timedelta(days=999999999)}, "shifts beyond the first or the last date"),
+        ({"day": np.timedelta64(2**62, "W")}, "shifts beyond the first or the last date"),
+        ({"day": np.timedelta64("NaT")}, r"dates, which np.*NaT.* does not shift; give a datetime"),
+        ({"day": np.timedelta64(5)}, r"dates, which np.*\(5\) does not shift; give a datetime"),
+        ({"day": np.timedelta64(1, "Y")}, r"dates, which np.*\(1,'Y'\) does not shift"),
         ({"day": 3}, "Column 'day' holds dates, which 3 does not shift; give a datetime.timedelta"),
     ],
 )

@@ -23,6 +23,11 @@ from hhvaem.posterior import How
 from hhvaem.preparing import Part
 from hhvaem.schema import LEVELLED, Column, Schema
 
+# Whole numbers up to it are floats, each of them; and the largest float of all.
+_EXACT, _LARGEST = 2**53 - 1, float(np.finfo(np.float64).max)
+# Microseconds from the first date to the last.
+_ALL_DATES = (dt.datetime.max - dt.datetime.min) / dt.timedelta(microseconds=1)
+
 # Of a number what is added; of levels what is added to the log odds of each.
 Shifts = dict[int, float | Float[np.ndarray, " levels"]]
 
@@ -101,12 +106,9 @@ def shifted(
         holes = np.flatnonzero(~mask[:, j])
         known[:, j] = True
         if isinstance(by, float):
-            lower, upper, step = columns[j].support
-            moved = drawn[:, holes, j] + by
-            moved = np.round(moved / step) * step if step else moved
-            drawn[:, holes, j] = np.clip(moved, lower, upper)
+            drawn[:, holes, j] = _moved(columns[j], drawn[:, holes, j], by)
         elif holes.size:
-            shares = _shares(fitted, values[holes], mask[holes], j, how) * np.exp(by - by.max())
+            shares = _tilted(_shares(fitted, values[holes], mask[holes], j, how), by)
             edges = np.cumsum(shares / shares.sum(1, keepdims=True), axis=1)[:, :-1]
             lots = rng.random((len(drawn), holes.size))
             drawn[:, holes, j] = (lots[..., None] > edges).sum(-1)
@@ -114,6 +116,31 @@ def shifted(
     if again.size:
         drawn[:, again] = _drawn_again(fitted, drawn[:, again], known[again], how, offset)
     return drawn
+
+
+def _moved(
+    column: Column, drawn: Float[np.ndarray, "draws holes"], by: float
+) -> Float[np.ndarray, "draws holes"]:
+    """Add to numbers, and give the legal ones that are nearest."""
+    lower, upper, step = column.support
+    with np.errstate(over="ignore"):
+        moved = np.clip(drawn + by, -_LARGEST, _LARGEST)
+    if step:
+        moved = np.round(moved / step) * step
+        if column.kind != "datetime":
+            # But for a column that has larger numbers itself.
+            most = np.where(np.abs(drawn) > _EXACT, np.inf, np.floor(_EXACT / step) * step)
+            moved = np.clip(moved, -most, most)
+    return np.clip(moved, lower, upper)
+
+
+def _tilted(
+    shares: Float[np.ndarray, "rows levels"], by: Float[np.ndarray, " levels"]
+) -> Float[np.ndarray, "rows levels"]:
+    """Add to the log odds of levels; the results are in proportion to probabilities."""
+    with np.errstate(divide="ignore", over="ignore"):
+        odds = np.log(shares) + by
+        return np.exp(odds - odds.max(1, keepdims=True))
 
 
 def _shares(
@@ -142,18 +169,49 @@ def _drawn_again(
 
 def _added(column: Column, by: Any) -> float:
     if column.kind == "datetime":
-        if isinstance(by, dt.timedelta | np.timedelta64):
-            return float(np.timedelta64(by, "us").astype(np.int64))
+        time = _microseconds(by)
+        if time is None:
+            raise InputError(
+                f"Column {column.name!r} holds dates, which {shown(by)} does not shift; give a "
+                "datetime.timedelta."
+            )
+        if abs(time) > _ALL_DATES:
+            raise InputError(
+                f"Column {column.name!r} holds dates, which {shown(by)} shifts beyond the first or "
+                "the last date that there is; give a shorter time."
+            )
+        return time
+    number = _finite(by)
+    if number is None:
         raise InputError(
-            f"Column {column.name!r} holds dates, which {shown(by)} does not shift; give a "
-            "datetime.timedelta."
+            f"Column {column.name!r} holds numbers, which {shown(by)} does not shift; give a "
+            "number to add."
         )
-    if isinstance(by, Real) and not isinstance(by, bool) and np.isfinite(float(by)):
-        return float(by)
-    raise InputError(
-        f"Column {column.name!r} holds numbers, which {shown(by)} does not shift; give a number to "
-        "add."
-    )
+    return number
+
+
+def _microseconds(by: Any) -> float | None:
+    """Give a time in microseconds; None where it is none, or its unit has no fixed length."""
+    if isinstance(by, dt.timedelta):
+        return by / dt.timedelta(microseconds=1)
+    if not isinstance(by, np.timedelta64) or np.isnat(by):
+        return None
+    if np.datetime_data(by.dtype)[0] in ("generic", "Y", "M"):
+        return None
+    # In floats, which do not wrap around.
+    unit = np.ones((), by.dtype) / np.timedelta64(1, "us")
+    return float(by.astype(np.int64)) * float(unit)
+
+
+def _finite(by: Any) -> float | None:
+    """Give a number as a float; None where it is none, or no finite one."""
+    if not isinstance(by, Real) or isinstance(by, bool):
+        return None
+    try:
+        number = float(by)
+    except OverflowError:  # an integer beyond all floats
+        return None
+    return number if np.isfinite(number) else None
 
 
 def _odds(column: Column, by: Any) -> Float[np.ndarray, " levels"]:
@@ -169,10 +227,11 @@ def _odds(column: Column, by: Any) -> Float[np.ndarray, " levels"]:
                 f"{shown(level)} is no level of {column.name!r}; those are "
                 f"{listed(list(map(repr, column.levels)))}."
             )
-        if not isinstance(added, Real) or isinstance(added, bool) or not np.isfinite(float(added)):
+        number = _finite(added)
+        if number is None:
             raise InputError(
                 f"The log odds of {shown(level)} in {column.name!r} cannot be shifted by "
                 f"{shown(added)}; give a number."
             )
-        odds[column.levels.index(level)] = float(added)
+        odds[column.levels.index(level)] = number
     return odds
