@@ -15,7 +15,9 @@ from commands import full_disk, hhvaem, interrupted, refused
 from saved_models import FILES, no_models, table
 
 from hhvaem import load, read_table, write_table
+from hhvaem.cli.impute import _shifts
 from hhvaem.example import clinic
+from hhvaem.schema import Column, Schema
 from hhvaem.streaming import read_chunks
 
 MODEL, REGRESSOR = FILES / "imputer-0.1.hhvaem", FILES / "regressor-0.1.hhvaem"
@@ -107,6 +109,12 @@ def test_draws_are_shifted_as_those_of_the_library(place: Path) -> None:
         ("y=1", "no column 'y' whose holes could be shifted"),
         ("city=1", "'' is no level of 'city'"),
         ("city=Paris:1", "'Paris' is no level of 'city'"),
+        ("x=abc:5", "--shift takes COLUMN=BY"),
+        ("day=low:5", "--shift takes COLUMN=BY"),
+        ("day=200000000", "shifts beyond the first or the last date that there is"),
+        ("day=1e300", "holds dates, which 1e+300 days do not shift"),
+        ("day=inf", "holds dates, which inf days do not shift"),
+        ("day=nan", "holds dates, which nan days do not shift"),
         ("x=nan", "holds numbers, which nan does not shift"),
     ],
 )
@@ -114,6 +122,24 @@ def test_wrong_shifts_are_told_and_nothing_is_written(place: Path, shift: str, s
     command = ("impute", MODEL, place / "a.parquet", "--out", place / "b.csv", "--draws", "2")
     assert said in refused(*command, "--shift", shift)
     assert not (place / "b.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("shifts", "said"),
+    [
+        (("x=1", "x=2"), "--shift is given twice for 'x'; give it once."),
+        (("city=Oslo:1", "city=Oslo:2"), "--shift is given twice for the level 'Oslo' of 'city'"),
+    ],
+)
+def test_a_column_is_shifted_once(place: Path, shifts: tuple[str, ...], said: str) -> None:
+    command = ("impute", MODEL, place / "a.parquet", "--out", place / "b.csv", "--draws", "2")
+    assert said in refused(*command, *(part for by in shifts for part in ("--shift", by)))
+
+
+def test_names_in_shifts_may_have_equal_signs() -> None:
+    columns = Column("lev", "binary", levels=("x=y", "z:w")), Column("a=b", "real")
+    texts = ["lev=x=y:3", "lev=z:w:-1", "a=b=2"]
+    assert _shifts(texts, Schema(columns)) == {"lev": {"x=y": 3.0, "z:w": -1.0}, "a=b": 2.0}
 
 
 def test_equal_rows_in_all_parts_have_draws_of_their_own(place: Path) -> None:

@@ -3,7 +3,7 @@
 import datetime as dt
 import json
 import time
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +18,7 @@ from hhvaem.cli.streams import From, ModelFile, RowsAtOnce, loaded, of_an_interv
 from hhvaem.errors import InputError
 from hhvaem.files import is_many
 from hhvaem.parts import Filling, count_holes, rows_of_a_part
-from hhvaem.schema import LEVELLED, Schema
+from hhvaem.schema import LEVELLED, Kind, Schema
 
 Tables = Annotated[
     Path,
@@ -166,25 +166,49 @@ def _shifts(options: list[str], schema: Schema) -> dict[Hashable, Any]:
     # What is no column is told where the model looks for it.
     kinds = {column.name: column.kind for column in schema}
     shifts: dict[Hashable, Any] = {}
+    seen: set[tuple[str, str]] = set()
     for text in options:
-        name, separator, by = text.rpartition("=")
+        name, separator, by = _named(text, kinds)
         kind = kinds.get(name)
-        level, _, number = by.rpartition(":")
+        level, colon, number = by.rpartition(":")
         try:
             amount = float(number)
         except ValueError:
             separator = ""
-        if not separator:
+        if not separator or (colon and kind is not None and kind not in LEVELLED):
             raise InputError(
                 f"--shift takes COLUMN=BY, as in --shift income=100, or COLUMN=LEVEL:BY, not "
                 f"{text!r}."
             )
+        if (name, level) in seen:
+            part = f"the level {level!r} of {name!r}" if kind in LEVELLED else repr(name)
+            raise InputError(f"--shift is given twice for {part}; give it once.")
+        seen.add((name, level))
         if kind in LEVELLED:
             # Levels that are no texts are named as they are shown.
             known = {str(each): each for each in schema[name].levels}
             shifts[name] = shifts.get(name, {}) | {known.get(level, level): amount}
         elif kind == "datetime":
-            shifts[name] = dt.timedelta(days=amount)
+            shifts[name] = _days(name, amount)
         else:
             shifts[name] = amount
     return shifts
+
+
+def _named(text: str, kinds: Mapping[str, Kind]) -> tuple[str, str, str]:
+    """Take the name of a column off a text, where names and levels may have `=` in them."""
+    name, separator, by = last = text.rpartition("=")
+    while separator and name not in kinds:
+        name, separator, _ = name.rpartition("=")
+        by = text[len(name) + 1 :]
+    return (name, separator, by) if separator else last
+
+
+def _days(name: str, days: float) -> dt.timedelta:
+    try:
+        return dt.timedelta(days=days)
+    except (OverflowError, ValueError) as error:
+        raise InputError(
+            f"Column {name!r} holds dates, which {days:g} days do not shift; give a number of days "
+            "that is shorter than the time from the first date to the last."
+        ) from error
