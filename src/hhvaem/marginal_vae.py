@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -166,7 +166,7 @@ class MarginalVAEs(Marginals):
 
 class _State(NamedTuple):
     networks: MarginalVAEs
-    moments: optax.OptState
+    moments: Any  # as in `steps.State`
     key: PRNGKeyArray
 
 

@@ -133,7 +133,9 @@ class State(NamedTuple):
     model: Model
     sampler: Sampler
     directions: Float[Array, "size size"]
-    moments: dict[str, optax.OptState]
+    # Of what type they are is Optax's affair: the one it has for them refers to itself, which not all
+    # versions of beartype can follow.
+    moments: dict[str, Any]
     step: Int[Array, ""]
     key: PRNGKeyArray
     positions: Float[Array, "*models rows size"]
@@ -446,8 +448,8 @@ T = TypeVar("T")
 
 
 def _update(
-    name: str, trained: T, gradient: T, moments: dict[str, optax.OptState], settings: Settings
-) -> tuple[T, dict[str, optax.OptState]]:
+    name: str, trained: T, gradient: T, moments: dict[str, Any], settings: Settings
+) -> tuple[T, dict[str, Any]]:
     """Make one step of the optimiser of a group of parameters."""
     # Optax raises a float to an integer step count: not for strict promotion.
     with jax.numpy_dtype_promotion("standard"):

@@ -186,9 +186,7 @@ def train(
         bandwidths = stein.median_bandwidths(position[:BANDWIDTH_CHAINS], unit)
         return stein.sksd(position, scores, jnp.eye(2), unit, bandwidths, unbiased=True)
 
-    def step(
-        carry: tuple[Learned, optax.OptState], key: PRNGKeyArray
-    ) -> tuple[tuple[Learned, optax.OptState], Curves]:
+    def step(carry: tuple[Learned, Any], key: PRNGKeyArray) -> tuple[tuple[Learned, Any], Curves]:
         learned, moments = carry
 
         def ends(
