@@ -133,8 +133,7 @@ class State(NamedTuple):
     model: Model
     sampler: Sampler
     directions: Float[Array, "size size"]
-    # Of what type they are is Optax's affair: the one it has for them refers to itself, which not all
-    # versions of beartype can follow.
+    # Optax's own type of them refers to itself, which not all versions of beartype can follow.
     moments: dict[str, Any]
     step: Int[Array, ""]
     key: PRNGKeyArray
