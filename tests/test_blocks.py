@@ -68,6 +68,18 @@ def test_a_full_disk_is_told(tmp_path):
         on_disk(part.columns, (), [part.values], tmp_path, count=1, seed=0)
 
 
+def test_a_block_that_has_lost_rows_is_refused(tmp_path):
+    part = numbers(10)
+    blocks = on_disk(part.columns, (), [part.values], tmp_path, count=1, seed=0)
+    with (tmp_path / "block-0").open("r+b") as file:
+        file.truncate(8 * 3 * 9)
+    with pytest.raises(InputError, match="block-0 has lost rows that were put into it"):
+        blocks.load(0)
+    (tmp_path / "block-0").unlink()
+    with pytest.raises(InputError, match="block-0 has lost rows that were put into it"):
+        blocks.load(0)
+
+
 @pytest.mark.parametrize("steps", [40, 400, 4_000])
 def test_turns_cover_all_steps_in_order(steps):
     settings = Settings(inference="likelihood", steps=steps, hmc_steps=steps // 2, batch_size=10)

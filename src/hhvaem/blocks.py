@@ -145,7 +145,8 @@ def on_disk(
                 own = values[block == number]
                 sizes[number] += len(own)
                 with open(paths[number], "ab") as file:
-                    own.tofile(file)
+                    # Not `tofile`, which does not tell of what a full disk did not take.
+                    file.write(np.ascontiguousarray(own).data)
     except OSError as error:
         raise InputError(
             f"The rows cannot be put into blocks in {folder}: {error.strerror or error}; set "
@@ -154,7 +155,16 @@ def on_disk(
     width = len(columns) + len(target_columns)
 
     def load(number: int) -> Float[np.ndarray, "rows columns"]:
-        return np.fromfile(os.fspath(paths[number])).reshape(-1, width)
+        try:
+            values = np.fromfile(os.fspath(paths[number]))
+        except OSError:
+            values = np.zeros(0)
+        if values.size != sizes[number] * width:
+            raise InputError(
+                f"{paths[number]} has lost rows that were put into it; set TMPDIR to a folder "
+                "from which nothing is removed during the fit."
+            )
+        return values.reshape(-1, width)
 
     return Blocks(columns, target_columns, tuple(sizes.tolist()), load)
 

@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from campaign import RESULTS, noted, times
 from killable import IMPUTE, OFTEN, Case
@@ -12,6 +13,8 @@ from saved_models import table
 from victims import Victims
 
 from hhvaem import InputError, load, write_table
+from hhvaem.blocks import on_disk
+from hhvaem.schema import Column
 from hhvaem.storage import fingerprint, read_arrays
 
 Disk = Callable[[str], Path]
@@ -101,6 +104,15 @@ def test_a_disk_for_snapshots_that_takes_nothing(
         ended = victims.run(place, [*FIT, "whole"])
         one, other = (read_arrays(place / name)[0] for name in ("m", "whole"))
         assert fingerprint(one) == fingerprint(other)
+
+
+def test_a_disk_for_blocks_that_is_full(disk: Disk) -> None:
+    """Rows that come a few at a time, so that each write is smaller than what Python gathers."""
+    there = disk("size=128k")
+    columns = tuple(Column(name, "real") for name in "abcd")
+    chunks = (np.ones((100, 4)) for _ in range(200))
+    with pytest.raises(InputError, match=f"cannot be put into blocks in .*{REASONS['full']}"):
+        on_disk(columns, (), chunks, there, count=4, seed=0)
 
 
 # The clock on the wall is never the same, up to ten years back or forth.
