@@ -16,7 +16,7 @@ from pyarrow import feather, parquet
 
 from hhvaem import delimited
 from hhvaem.errors import InputError
-from hhvaem.files import read_table, write_table
+from hhvaem.files import files_of, read_table, write_table
 from hhvaem.streaming import read_chunks, write_chunks
 
 TABLE = pa.table(
@@ -264,6 +264,14 @@ def test_what_is_no_path(path: Any) -> None:
             InputError, match=r"is no path of a file; give a text or a pathlib\.Path"
         ):
             use(path)
+
+
+def test_a_pattern_names_each_file_once(tmp_path: Path) -> None:
+    (tmp_path / "deep" / "deeper").mkdir(parents=True)
+    paths = [tmp_path / name for name in ("b.csv", "deep/a.csv", "deep/deeper/c.csv")]
+    for path in paths:
+        path.touch()
+    assert files_of(tmp_path / "**" / "**" / "*.csv") == paths
 
 
 def test_a_pipe_is_no_file(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def is_many(table: Path) -> bool:
 
 
 def files_of(table: Path) -> list[Path]:
-    """List what is in a folder, what a pattern names, or the only file, by name.
+    """List what is in a folder, what a pattern names, or the only file, each once and by name.
 
     Raises
     ------
@@ -160,7 +160,8 @@ def files_of(table: Path) -> list[Path]:
     if not found:
         what = "has no tables in it" if table.is_dir() else "names no file"
         raise InputError(f"{table} {what}; put a pattern in quotes, as in 'in/*.parquet'.")
-    return sorted(found)
+    # In several ways a pattern such as 'in/**/**/*.csv' comes to the same file.
+    return sorted(set(found))
 
 
 @contextlib.contextmanager
