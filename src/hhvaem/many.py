@@ -119,14 +119,14 @@ class Job:
 
     def absent(self) -> list[int]:
         """Give the numbers of the blocks that are yet to be written."""
-        return [i for i, block in enumerate(self.blocks) if not block.out.exists()]
+        return [i for i, block in enumerate(self.blocks) if not self._is_there(block)]
 
     def fill(self, imputer: Any, number: int) -> Outcome:
         """Fill a block and put it in its place, unless it is there."""
         block, notes = self.blocks[number], list[str]()
         filled = left = 0
         # A worker may be lost when it has written a block, and before it could say so.
-        there = block.out.exists()
+        there = self._is_there(block)
         try:
             block.input.check_unchanged()
             with contextlib.nullcontext() if there else write_chunks(block.out) as written:
@@ -145,6 +145,16 @@ class Job:
         except InputError as error:
             return Outcome(number, notes=tuple(notes), error=None if there else str(error))
         return Outcome(number, filled, left, tuple(dict.fromkeys(notes)))
+
+    def _is_there(self, block: Block) -> bool:
+        """Say whether a block is written, as far as can be told without reading its rows."""
+        if _stem_and_suffix(block.out)[1].removesuffix(".gz") in TEXT_SUFFIXES:
+            return block.out.is_file() and block.out.stat().st_size > 0
+        try:
+            rows = open_rows(block.out).rows
+        except InputError:  # it is not there, or was cut off since
+            return False
+        return rows == (block.stop - block.start) * (self.filling.draws or 1)
 
     def _blocks(self, each: Input) -> Iterator[Block]:
         stem, suffix = _stem_and_suffix(each.path)
@@ -285,6 +295,12 @@ def check_folder(job: Job, record: Mapping[str, Any]) -> None:
             f"{job.out} has {listed(others)} in it, which this command did not write; name an "
             "empty folder with --out."
         )
+    for block in job.blocks:
+        if block.out.is_dir():
+            raise InputError(
+                f"{block.out} is a folder in the place of a file to be written; move it away, or "
+                "name an empty folder with --out."
+            )
 
 
 def begin(job: Job, record: Mapping[str, Any]) -> None:

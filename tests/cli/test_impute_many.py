@@ -161,6 +161,38 @@ def test_what_is_absent_is_done_and_nothing_else(place: Path) -> None:
     assert [p for p in times if p.stat().st_mtime_ns != times[p]] == [lost]
 
 
+@pytest.mark.parametrize("suffix", [".parquet", ".feather", ".csv"])
+@pytest.mark.parametrize("options", [(), ("--draws", "2")])
+def test_a_part_that_is_no_table_is_made_again(
+    place: Path, suffix: str, options: tuple[str, ...]
+) -> None:
+    write(place, suffix)
+    impute(place, *options, table=f"in/*{suffix}")
+    whole, *others = parts(place)
+    before = whole.read_bytes()
+    whole.write_bytes(b"")
+    for cut in others[:1] if suffix != ".csv" else []:
+        cut.write_bytes(cut.read_bytes()[:-9])
+    if suffix != ".csv":  # of fewer rows
+        write_table(read_table(others[1]).slice(1), others[1])
+    facts = impute(place, *options, table=f"in/*{suffix}")
+    assert facts["written"] == (1 if suffix == ".csv" else 3)
+    assert whole.read_bytes() == before
+    assert impute(place, *options, table=f"in/*{suffix}")["written"] == 0
+
+
+def test_a_folder_in_the_place_of_a_part(place: Path) -> None:
+    impute(place)
+    lost = place / "out" / "b-00000.parquet"
+    lost.unlink()
+    lost.mkdir()
+    said = refused("impute", MODEL, place / "in", "--out", place / "out", *CHEAP)
+    assert said == (
+        f"{lost} is a folder in the place of a file to be written; move it away, or name an empty "
+        "folder with --out."
+    )
+
+
 def test_interrupted_it_goes_on(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fill = Job.fill
 
