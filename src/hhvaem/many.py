@@ -36,6 +36,7 @@ TRIES = ".hhvaem.*.tries"  # in which workers count how often they have begun a 
 # Parts of a block: so many that its file is not small, so few that little is lost with a worker.
 PARTS = 16
 _DIGITS = 5  # of the number of a block, at least
+_LONGEST = 255  # characters of a name in the record, as systems allow files
 
 
 @dataclass(frozen=True)
@@ -321,15 +322,20 @@ def begin(job: Job, record: Mapping[str, Any]) -> None:
 
 def _check_same(job: Job, place: Path, record: Mapping[str, Any]) -> None:
     """Refuse a folder with parts of another job."""
+    damaged = InputError(
+        f"{place} is damaged; name an empty folder with --out, or remove {job.out}."
+    )
     try:
         found = json.loads(place.read_bytes())
         known = {name: found[name] for name in record}
         options = dict(known["options"])
         inputs = {each["name"]: each for each in known["inputs"]}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"{place} is damaged; name an empty folder with --out, or remove {job.out}."
-        ) from error
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise damaged from error
+    names = [*inputs, *options, known["version"]]
+    named = all(isinstance(name, str) and len(name) <= _LONGEST for name in names)
+    if not named or len(inputs) < len(known["inputs"]):
+        raise damaged
     if known == record:
         return
     if known["version"] != record["version"]:
@@ -337,12 +343,13 @@ def _check_same(job: Job, place: Path, record: Mapping[str, Any]) -> None:
     elif known["model"] != record["model"]:
         what = "by another model"
     elif options != record["options"]:
-        other = [name for name in record["options"] if options.get(name) != record["options"][name]]
+        asked = record["options"]
+        other = [name for name in asked | options if asked.get(name) != options.get(name)]
         what = f"with another {some([name.replace('_', '-') for name in other])}"
     else:
         now = {each["name"]: each for each in record["inputs"]}
         other = sorted(name for name in now | inputs if now.get(name) != inputs.get(name))
-        what = f"of other files than now ({listed(other)})"
+        what = f"of other files than now ({listed(other)})" if other else "of files in other order"
     raise InputError(
         f"{job.out} has parts that were made {what}; name another folder with --out, or remove it."
     )

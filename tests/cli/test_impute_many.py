@@ -323,6 +323,47 @@ def test_the_folder_of_another_job_is_refused(place: Path, monkeypatch: pytest.M
     assert {path: path.read_bytes() for path in parts(place)} == before
 
 
+def test_a_record_that_somebody_has_changed(place: Path) -> None:
+    impute(place)
+    record = place / "out" / many.RECORD
+    known = json.loads(record.read_text())
+    first, *others = known["inputs"]
+
+    def said_of(text: str) -> str:
+        record.write_text(text)
+        return refused("impute", MODEL, place / "in", "--out", place / "out", *CHEAP)
+
+    for wrong in (
+        "[" * 200_000,
+        json.dumps(known | {"version": ["a"] * 5000}),
+        json.dumps(known | {"version": "1" * 5000}),
+        json.dumps(known | {"inputs": [first | {"name": 5}, *others]}),
+        json.dumps(known | {"inputs": [first | {"name": None}, *others]}),
+        json.dumps(known | {"inputs": [first, first, *others]}),
+        json.dumps(known | {"inputs": [5]}),
+    ):
+        assert said_of(wrong) == (
+            f"{record} is damaged; name an empty folder with --out, or remove {place}/out."
+        )
+    more = known["options"] | {"colour": "red"}
+    assert "made with another colour;" in said_of(json.dumps(known | {"options": more}))
+    turned = json.dumps(known | {"inputs": [*others, first]})
+    assert "made of files in other order;" in said_of(turned)
+
+
+def test_a_folder_is_not_named_as_a_table(place: Path) -> None:
+    typed = ("impute", MODEL, place / "in", "--out")
+    for name in ("full.csv", "full.CSV.gz", "full.parquet"):
+        said = refused(*typed, place / name, *CHEAP)
+        assert f"/{name} is named as a table, and --out would be a folder" in said
+        assert said.endswith("name it otherwise, such as " + str(place / "full") + ".")
+        assert not (place / name).exists()
+    # One that was begun before goes on.
+    impute(place, table="in")
+    (place / "out").rename(place / "out.csv")
+    assert impute(place, table="in", out="out.csv")["written"] == 0
+
+
 def test_foreign_files_in_the_folder_are_left_alone(place: Path) -> None:
     (place / "out").mkdir()
     (place / "out" / "a-00000.parquet").write_text("mine")
