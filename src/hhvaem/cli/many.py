@@ -13,7 +13,8 @@ from hhvaem.cli.places import interruptible
 from hhvaem.cli.streams import bar
 from hhvaem.containers import some
 from hhvaem.errors import InputError
-from hhvaem.many import Job, Outcome, begin, check_folder, found_files, planned, record_of
+from hhvaem.files import SUFFIXES
+from hhvaem.many import RECORD, Job, Outcome, begin, check_folder, found_files, planned, record_of
 from hhvaem.parts import Filling, tell
 
 
@@ -65,6 +66,7 @@ def fill_many(
     """
     if table.is_dir() and out.resolve().is_relative_to(table.resolve()):
         raise InputError(f"{out} is in the folder that is read; name another with --out.")
+    _check_name(out)
     # Workers are started in other folders.
     job = planned(
         [path.absolute() for path in found_files(table)],
@@ -103,6 +105,18 @@ def fill_many(
     tell([note for outcome in done for note in outcome.notes])
     _refuse_lost(job, done)
     return _facts(job, done)
+
+
+def _check_name(out: Path) -> None:
+    """Refuse to make a folder that is named as a table."""
+    folder = out
+    while folder.suffix.lower() in (*SUFFIXES, ".gz"):
+        folder = folder.with_suffix("")
+    if folder != out and not (out / RECORD).exists():
+        raise InputError(
+            f"{out} is named as a table, and --out would be a folder of many files here; name it "
+            f"otherwise, such as {folder}."
+        )
 
 
 @contextlib.contextmanager
