@@ -86,7 +86,7 @@ def test_the_same_command_goes_on_and_tells_a_person(folder: Path, facts: dict[s
     assert f"again ({(folder / 'again').stat().st_size / 1000:.1f} kB): an Imputer of 6" in said
     assert "6 columns, 60 steps in" in said
     assert re.search(r"^day +datetime +filled +days", done.stdout, re.M)
-    assert said.endswith(_summary(facts | {"seconds": 1})[1])
+    assert said.endswith(" ".join(_summary(facts | {"seconds": 1})[1:]))
     assert max(map(len, done.stdout.splitlines())) <= 80
     (arrays, manifest), (again, told) = (read_arrays(folder / name) for name in ("m", "again"))
     assert told == manifest
@@ -103,6 +103,15 @@ def test_what_was_learned_is_said_in_words() -> None:
     assert said(7.0) == f"{better} 1.1e+03 times as probable."
     for gains in ([0.0], [-0.92], [1.0, -1.5], [0.001]):
         assert said(*gains) == "Hidden cells are predicted no better than by their column alone."
+
+
+def test_who_fills_is_told_of_the_evaluation() -> None:
+    def said(estimator: str) -> str:
+        known = {"out": "m", "bytes": 1, "estimator": estimator, "modelled": 2, "steps": 3}
+        return _summary({**known, "seconds": 1.0, "gain_per_hidden_cell": [0.1]})[-1]
+
+    assert said("Imputer").startswith("`hhvaem evaluate` says of each column")
+    assert said("Regressor").startswith("Hidden cells are predicted better")
 
 
 def test_a_predictor_is_not_said_to_fill(tmp_path: Path) -> None:

@@ -211,9 +211,10 @@ def _kept(snapshots: Path | None) -> str:
     return f"what was trained is in {snapshots}; the same command goes on from there."
 
 
-def _summary(facts: dict[str, Any]) -> tuple[str, str]:
+def _summary(facts: dict[str, Any]) -> tuple[str, ...]:
     """Say where the model is, and what it has learned."""
-    article = "an" if facts["estimator"] == "Imputer" else "a"
+    fills = facts["estimator"] == "Imputer"
+    article = "an" if fills else "a"
     steps = f"{facts['steps']} steps " if "steps" in facts else ""
     where = (
         f"In [bold]{escape(facts['out'])}[/] ({decimal(facts['bytes'])}): {article} "
@@ -223,9 +224,12 @@ def _summary(facts: dict[str, Any]) -> tuple[str, str]:
     if "steps" not in facts:
         return where, "No column needs a model: holes are filled with the only value there is."
     factor = f"{np.exp(np.mean(facts['gain_per_hidden_cell'])):.3g}"
-    if float(factor) <= 1:
-        return where, "Hidden cells are predicted no better than by their column alone."
-    return where, (
-        "Hidden cells are predicted better than by their column alone: they are "
+    learned = (
+        "Hidden cells are predicted no better than by their column alone."
+        if float(factor) <= 1
+        else "Hidden cells are predicted better than by their column alone: they are "
         f"{factor} times as probable."
     )
+    # Only what fills holes can be evaluated.
+    further = ["`hhvaem evaluate` says of each column whether its fills can be trusted."]
+    return where, learned, *(further if fills else [])
