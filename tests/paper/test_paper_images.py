@@ -13,12 +13,15 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
+from hhvaem.datasets.images import Images
 from hhvaem.datasets.splits import folds
+from hhvaem.errors import InputError
 from hhvaem.model import Model
 from hhvaem.networks import Pictures, Stage
 from hhvaem.objectives import Sampler
-from hhvaem.paper import collection, inpainting
+from hhvaem.paper import collection, image_sets, inpainting
 from hhvaem.paper.image_sets import (
+    HELD_FACES,
     PUBLISHED_IMAGES,
     SEED,
     ImageFold,
@@ -103,6 +106,23 @@ def test_faces_without_attributes_are_trained_on(data_folder: Path) -> None:
     assert (~taken.train.label_mask.any(1)).sum() == 2_500
     assert len(taken.tests["own"].pixels) == 500
     assert target_law(taken.train).levels == (2,) * 40
+
+
+@pytest.mark.parametrize("limit", [None, 3])
+def test_faces_that_would_all_be_held_for_the_test(
+    monkeypatch: pytest.MonkeyPatch, limit: int | None
+) -> None:
+    def some(count: int) -> Images:
+        pixels = np.zeros((count, 2, 2, 3), np.uint8)
+        return Images("celeba", pixels, np.zeros((count, 1), np.uint8), np.ones(count, bool))
+
+    for count in (300, HELD_FACES):
+        monkeypatch.setattr(image_sets, "load_images", lambda name, count=count: some(count))
+        with pytest.raises(InputError, match=f"celeba has {count} images here.*give more than 500"):
+            take_image_fold("celeba", 0, limit=limit)
+    monkeypatch.setattr(image_sets, "load_images", lambda name: some(HELD_FACES + 1))
+    taken = take_image_fold("celeba", 0, limit=limit)
+    assert (len(taken.train.pixels), len(taken.tests["own"].pixels)) == (1, limit or HELD_FACES)
 
 
 def test_scores_of_a_model_that_knows_nothing() -> None:

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Int
 from hhvaem.datasets.images import Images, load_images
 from hhvaem.datasets.splits import folds, test_mask
 from hhvaem.encoding import Cells
+from hhvaem.errors import InputError
 from hhvaem.marginals import Direct
 from hhvaem.model import Row
 from hhvaem.networks import Pictures
@@ -130,13 +131,26 @@ def take_image_fold(name: str, number: int, *, limit: int | None = None) -> Imag
         Which of the ten folds.
     limit
         How many images of a test to take at most, and five times as many of training.
+
+    Raises
+    ------
+    InputError
+        Where the set is not here, or all its images would be held for the test.
     """
-    pile = binarised(load_images(name)) if name != "celeba" else faces(load_images(name))
+    images = load_images(name)
     most = None if limit is None else 5 * limit
     if name == "celeba":
-        shown, held = np.split(np.arange(len(pile.pixels)), [len(pile.pixels) - HELD_FACES])
+        count = len(images.pixels)
+        if count <= HELD_FACES:
+            raise InputError(
+                f"celeba has {count} images here, of which the last {HELD_FACES} are held for the "
+                f"test; give more than {HELD_FACES}."
+            )
+        pile = faces(images)
+        shown, held = np.split(np.arange(count), [count - HELD_FACES])
         own = pile.some(held[:limit])
         return ImageFold(name, 0, pile.some(shown[:most]), {"own": own})
+    pile = binarised(images)
     chosen = folds(len(pile.pixels), SEED)[number]
     rest = np.setdiff1d(np.arange(len(pile.pixels)), chosen)
     official = binarised(load_images(name, part="test"))
