@@ -128,6 +128,61 @@ def test_a_corrupt_archive_of_images(tmp_path):
         load_images("celeba", folder=tmp_path)
 
 
+def zipped(tmp_path, members, attributes=ATTRIBUTES_CSV, compression=zipfile.ZIP_STORED):
+    """CelebA of an archive with such members."""
+    home = tmp_path / "celeba"
+    home.mkdir(parents=True)
+    with zipfile.ZipFile(home / "img_align_celeba.zip", "w", compression) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    (home / "list_attr_celeba.csv").write_text(attributes, encoding="utf-8")
+    return home / "img_align_celeba.zip"
+
+
+def test_a_corrupt_member_of_an_archive(tmp_path):
+    path = zipped(tmp_path, {"000001.jpg": jpeg("red")}, compression=zipfile.ZIP_LZMA)
+    content = bytearray(path.read_bytes())
+    start = 30 + len("000001.jpg") + 9  # behind the headers of the member and of its compression
+    content[start : start + 60] = bytes([255]) * 60
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="is no zip archive that can be read; get it again"):
+        load_images("celeba", folder=tmp_path)
+
+
+def test_members_that_share_a_name_and_members_that_are_no_images(tmp_path):
+    red = jpeg("red")
+    zipped(tmp_path / "1", {"a/000001.jpg": red, "b/000001.JPG": red})
+    for limit in (None, 1):
+        with pytest.raises(InputError, match=r"zip has more than one image named '000001\.jpg'"):
+            load_images("celeba", folder=tmp_path / "1", limit=limit)
+    mac = {"__MACOSX/._000001.jpg": b"what a Mac puts there", "a/000001.JPG": red}
+    zipped(tmp_path / "2", {**mac, "a/000003.jpg": red}, "\ufeff" + ATTRIBUTES_CSV)
+    images = load_images("celeba", folder=tmp_path / "2")
+    assert images.labels.tolist() == [[0, 1], [1, 1]]
+    assert images.attributes == ("Bald", "Male")
+
+
+@pytest.mark.parametrize(
+    ("attributes", "sentence"),
+    [
+        (ATTRIBUTES_CSV + "000001.jpg,1,1\n", r"more than one row for '000001\.jpg'; keep one"),
+        ("image_id,Bald,Bald\n000001.jpg,1,1\n", "more than one attribute named 'Bald'"),
+        ("image_id\n000001.jpg\n", "has no attributes in its header"),
+    ],
+)
+def test_attributes_that_are_there_twice_or_not_at_all(tmp_path, attributes, sentence):
+    with pytest.raises(InputError, match=sentence):
+        celeba(tmp_path, jpeg("red"), attributes)
+
+
+def test_images_beyond_all_sizes_are_not_unpacked(tmp_path, monkeypatch):
+    # As if so few pixels were too many, or nearly so.
+    for most, size in ((100, "more than 200"), (150 * 140, "150 x 150")):
+        monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", most)
+        with pytest.raises(InputError, match=rf"000001\.jpg of 'celeba' is {size} pixels; give"):
+            celeba(tmp_path, jpeg("red", (150, 150)))
+
+
 @pytest.mark.parametrize(
     "attributes",
     ["", "\n", "2\n", "image_id,Bald\n000001.jpg,999\n", "image_id,Bald\n000001.jpg,\xe9\n"],
@@ -137,12 +192,19 @@ def test_attributes_that_are_none(tmp_path, attributes):
         celeba(tmp_path, jpeg("red"), attributes)
 
 
-@pytest.mark.parametrize("limit", [-1, 0, 2**70, 1.5])
+@pytest.mark.parametrize("limit", [-1, 0, 2**70, 1.5, True])
 def test_a_limit_that_is_none(as_users_have_it, tmp_path, limit):
     with pytest.raises(InputError, match=rf"limit={limit} is no number of images; give an int"):
         celeba(tmp_path, jpeg("red"), limit=limit)
     with pytest.raises(InputError, match="is no number of images"):
         load_images("mnist", folder=tmp_path, limit=limit)
+
+
+def test_a_limit_of_numpy_and_a_folder_that_is_none(as_users_have_it, tmp_path):
+    attributes = "image_id,Bald\n000001.jpg,1\n"
+    assert len(celeba(tmp_path, jpeg("red"), attributes, limit=np.int64(3)).pixels) == 1
+    with pytest.raises(InputError, match="folder=3 is no folder; give its path"):
+        load_images("mnist", folder=3)
 
 
 def test_parts_that_there_are(as_users_have_it):
@@ -163,6 +225,10 @@ def test_idx_of_two_dimensions():
         bytes([0, 0, 8, 1, 0, 0, 0, 3]) + b"ab",
         bytes([0, 0, 8, 1, 0, 0, 0, 3]) + b"abcd",
         bytes([0, 0, 8, 3, 0, 0, 0, 3]),
+        bytes([0, 0, 8, 2, 0, 0, 0, 3, 0]),
+        bytes([0, 0, 8, 4, *[0, 1, 0, 0] * 4]),  # of 2 to the power 64, which is 0 in 64 bits
+        bytes([0, 0, 8, 5, *[255] * 16, 0, 0, 0, 0]),
+        bytes([0, 0, 8, 65, *[0, 0, 0, 1] * 65, 7]),
     ],
 )
 def test_broken_idx(content):

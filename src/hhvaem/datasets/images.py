@@ -1,19 +1,24 @@
 """The paper's image sets as arrays of bytes."""
 
 import io
+import lzma
+import math
 import os
 import sys
+import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
+from numbers import Integral
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Bool, UInt8
 
+from hhvaem.containers import repeated, shown
 from hhvaem.datasets.catalogue import entry as look_up
 from hhvaem.datasets.places import find, find_own, missing, read
 from hhvaem.datasets.records import Entry, File
@@ -21,6 +26,9 @@ from hhvaem.errors import InputError
 
 _CROP = 148  # the paper's centre crop of an aligned image, 178 wide and 218 high
 _ALIGNED = (178, 218)
+_SIZE = (64, 64)
+_SUFFIX = ".jpg"
+_MOST_DIMENSIONS = 64  # that an array of NumPy may have
 _CODES = {"-1": 0, "0": 0, "1": 1}  # 0 in copies that somebody has changed
 
 
@@ -92,9 +100,9 @@ def load_images(
     if part not in parts:
         choices = " or ".join(f"part={each!r}" for each in parts)
         raise InputError(f"{name!r} has no part {part!r} here; load {choices}.")
-    if limit is not None and not (isinstance(limit, int) and 1 <= limit <= sys.maxsize):
+    if limit is not None and not _is_count(limit):
         raise InputError(
-            f"limit={limit!r} is no number of images; give an int from 1 on, or None for all."
+            f"limit={shown(limit)} is no number of images; give an int from 1 on, or None for all."
         )
     if name == "celeba":
         return _celeba(entry, limit, folder)
@@ -126,20 +134,31 @@ def parse_idx(content: bytes) -> UInt8[np.ndarray, "..."]:
     >>> parse_idx(bytes([0, 0, 8, 1, 0, 0, 0, 3]) + b"abc")
     array([97, 98, 99], dtype=uint8)
     """
-    if len(content) < 4 or content[:3] != b"\0\0\x08":
+    if len(content) < 4 or content[:3] != b"\0\0\x08" or content[3] > _MOST_DIMENSIONS:
         raise InputError("This is no idx file of unsigned bytes.")
     start = 4 + 4 * content[3]
-    shape = np.frombuffer(content[4:start], dtype=">u4").astype(np.int64)
-    if len(shape) != content[3] or len(content) - start != shape.prod():
+    shape = [
+        int.from_bytes(content[i : i + 4], "big") for i in range(4, min(start, len(content)), 4)
+    ]
+    # In Python's integers, which do not wrap around.
+    if len(content) < start or len(content) - start != math.prod(shape):
         raise InputError("This idx file is longer or shorter than it says.")
-    return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)
+    try:
+        return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)
+    except ValueError as error:  # no values, of dimensions beyond all arrays
+        raise InputError("This idx file has dimensions that no array can have.") from error
+
+
+def _is_count(limit: Any) -> bool:
+    whole = isinstance(limit, Integral) and not isinstance(limit, bool)
+    return whole and 1 <= int(limit) <= sys.maxsize
 
 
 def _celeba(entry: Entry, limit: int | None, folder: str | os.PathLike[str] | None) -> Images:
     pictures, table = (_located(entry, file, folder) for file in entry.files)
     files = list(islice(_pictures(pictures), limit))
     if not files:
-        raise InputError(f"{pictures} has no .jpg images; put those of CelebA there.")
+        raise InputError(f"{pictures} has no {_SUFFIX} images; put those of CelebA there.")
     attributes, rows = _attributes(table)
     none = np.zeros(len(attributes), dtype=np.uint8)
     pixels = np.stack([_picture(name, content) for name, content in files])
@@ -173,9 +192,10 @@ def _located(entry: Entry, file: File, folder: str | os.PathLike[str] | None) ->
 def _pictures(path: Path) -> Iterator[tuple[str, bytes]]:
     """Give name and content of the images of a folder or a zip archive, in the order of names."""
     if path.is_dir():
-        for picture in sorted(path.glob("*.jpg")):
+        for name in _apart(path, [picture.name for picture in path.glob("*")]):
+            picture = path / name
             try:
-                yield picture.name, picture.read_bytes()
+                yield _called(name), picture.read_bytes()
             except OSError as error:
                 raise InputError(
                     f"{picture} cannot be read as an image ({error.strerror}); take it away or "
@@ -184,10 +204,33 @@ def _pictures(path: Path) -> Iterator[tuple[str, bytes]]:
         return
     try:
         with zipfile.ZipFile(path) as archive:
-            for member in sorted(name for name in archive.namelist() if name.endswith(".jpg")):
-                yield PurePosixPath(member).name, archive.read(member)
-    except (OSError, zipfile.BadZipFile, zlib.error, RuntimeError, EOFError) as error:
+            for member in _apart(path, archive.namelist()):
+                yield _called(member), archive.read(member)
+    except (
+        OSError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, RuntimeError, EOFError
+    ) as error:  # fmt: skip
         raise InputError(f"{path} is no zip archive that can be read; get it again.") from error
+
+
+def _apart(path: Path, members: list[str]) -> list[str]:
+    """List the images among the members of a folder or an archive; no two share a name."""
+    found = sorted(
+        member
+        for member in members
+        # What a Mac puts beside the images is none.
+        if _called(member).endswith(_SUFFIX) and not PurePosixPath(member).name.startswith("._")
+    )
+    twice = repeated(map(_called, found))
+    if twice:
+        raise InputError(f"{path} has more than one image named {twice}; keep one of each.")
+    return found
+
+
+def _called(member: str) -> str:
+    """Give the name of an image without folders, and with its suffix in small letters."""
+    name = PurePosixPath(member).name
+    suffix = PurePosixPath(name).suffix
+    return name.removesuffix(suffix) + suffix.lower()
 
 
 def _picture(name: str, content: bytes) -> UInt8[np.ndarray, "64 64 3"]:
@@ -195,36 +238,55 @@ def _picture(name: str, content: bytes) -> UInt8[np.ndarray, "64 64 3"]:
     from PIL import Image
 
     try:
-        picture = Image.open(io.BytesIO(content)).convert("RGB")
+        with warnings.catch_warnings():
+            # Its size is told below.
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            packed = Image.open(io.BytesIO(content))
+        # Before it is unpacked, where it may be beyond all memory.
+        if packed.size not in (_ALIGNED, _SIZE):
+            raise _wrong_size(name, f"{packed.width} x {packed.height}")
+        picture = packed.convert("RGB")
+    except Image.DecompressionBombError as error:
+        raise _wrong_size(name, f"more than {2 * (Image.MAX_IMAGE_PIXELS or 0):,}") from error
     except OSError as error:
         raise InputError(f"The image {name} of 'celeba' cannot be read.") from error
     if picture.size == _ALIGNED:
         left, top = (_ALIGNED[0] - _CROP) // 2, (_ALIGNED[1] - _CROP) // 2
-        picture = picture.crop((left, top, left + _CROP, top + _CROP)).resize((64, 64))
-    if picture.size != (64, 64):
-        raise InputError(
-            f"The image {name} of 'celeba' is {picture.width} x {picture.height} pixels; give the "
-            "aligned ones (178 x 218), or 64 x 64."
-        )
+        picture = picture.crop((left, top, left + _CROP, top + _CROP)).resize(_SIZE)
     return np.asarray(picture)
+
+
+def _wrong_size(name: str, size: str) -> InputError:
+    return InputError(
+        f"The image {name} of 'celeba' is {size} pixels; give the aligned ones (178 x 218), or "
+        "64 x 64."
+    )
 
 
 def _attributes(path: Path) -> tuple[tuple[str, ...], dict[str, np.ndarray]]:
     """Read attributes, -1 and 1 in the file, as 0 and 1: blanks and a count above, or commas."""
     try:
-        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        # Some programs begin a csv with a mark of the order of its bytes.
+        text = path.read_text(encoding="utf-8-sig")
+        lines = [line for line in text.splitlines() if line.strip()]
         if lines[0].strip().isdigit():
             lines = lines[1:]
         header, *records = (line.split("," if "," in line else None) for line in lines)
-        rows = {
-            name: np.array([_CODES[value.strip()] for value in values], dtype=np.uint8)
+        rows = [
+            (_called(name), np.array([_CODES[value.strip()] for value in values], dtype=np.uint8))
             for name, *values in records
-        }
+        ]
     except (OSError, ValueError, LookupError) as error:
         raise InputError(
             f"{path} is not a table of attributes of 'celeba', each -1 or 1; get it again."
         ) from error
     names = tuple(name for name in header if name not in ("", "image_id"))
-    if any(len(row) != len(names) for row in rows.values()):
+    if not names:
+        raise InputError(f"{path} has no attributes in its header; get it again.")
+    if twice := repeated(names):
+        raise InputError(f"{path} has more than one attribute named {twice}; keep one of each.")
+    if any(len(row) != len(names) for _, row in rows):
         raise InputError(f"{path} has rows of more or fewer than {len(names)} attributes.")
-    return names, rows
+    if twice := repeated(name for name, _ in rows):
+        raise InputError(f"{path} has more than one row for {twice}; keep one of each.")
+    return names, dict(rows)

@@ -9,6 +9,7 @@ import sys
 import zlib
 from pathlib import Path
 
+from hhvaem.containers import shown
 from hhvaem.datasets.records import Entry, File
 from hhvaem.errors import InputError
 
@@ -30,6 +31,8 @@ def cache_folder() -> Path:
 def folders(folder: str | os.PathLike[str] | None) -> tuple[Path, ...]:
     """List the folders to look in: the one given, or else HHVAEM_DATA and the cache."""
     if folder is not None:
+        if not isinstance(folder, str | os.PathLike):
+            raise InputError(f"folder={shown(folder)} is no folder; give its path.")
         return (Path(folder),)
     data = os.environ.get("HHVAEM_DATA")
     return (*((Path(data),) if data else ()), cache_folder())
