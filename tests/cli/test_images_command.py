@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 from commands import hhvaem, refused
+from rich.console import Console
 
+from hhvaem.cli.images import SHOWN, _means
 from hhvaem.cli.places import prepare
 from hhvaem.errors import InputError
 
@@ -50,6 +52,19 @@ def test_files_of_other_commands_are_not_written_over(tmp_path: Path) -> None:
                 prepare(command, path, tmp_path)
         else:
             prepare(command, path, tmp_path)
+
+
+def test_each_model_has_lines_of_its_own() -> None:
+    scores = {prefix + score: 0.123 for score in SHOWN for prefix in ("", "official_")}
+    names = ("HH-VAE", "HMC-VAE by the encoder", "HMC-VAE by the default sampler")
+    console = Console(width=80)
+    with console.capture() as captured:
+        console.print(_means([{"table": "mnist", "model": name, **scores} for name in names]))
+    lines = captured.get().splitlines()
+    for name in ("HH-VAE ", "HMC-VAE, encoder ", "HMC-VAE, default "):
+        assert [line.split()[-6:] for line in lines if line.startswith(name)] == [["0.123"] * 6] * 2
+    # A head, a rule, the set, two lines of each and one of the paper's.
+    assert len([line for line in lines if line.strip()]) == 3 + 6 + 1
 
 
 @pytest.mark.slow

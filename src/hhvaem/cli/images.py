@@ -21,9 +21,15 @@ SHOWN = {
     "paper_nll_missing": "missing",
     "paper_nll_target": "target",
     "target_accuracy": "accuracy",
-    "log_score_cell": "log score",
+    "log_score_cell": "log",
     "calibration_error_target": "ECE",
     "acceptance": "accepted",
+}
+# Shorter, so that a row of the table has one line.
+SHORT = {
+    " by the encoder": ", encoder",
+    " by the default sampler": ", default",
+    " with weight decay": ", decay",
 }
 Work = Annotated[
     Path | None,
@@ -69,7 +75,7 @@ def images(
             "--quick",
             metavar="",
             help="Two models of a few hundred images of MNIST, few steps: three minutes on two "
-            "cores, most of them to compile.",
+            "cores, most of them to compile. They show nothing of what trained models do.",
         ),
     ] = False,
 ) -> None:
@@ -130,7 +136,8 @@ def images(
     console.print(
         "Means over folds; own is the paper's protocol, official the 10,000 test images, and below "
         "them what the paper prints. Missing, "
-        "target: the paper's scores. Log score: proper, of hidden pixels. ECE: of the label."
+        "target: the paper's scores. Log: proper log score of hidden pixels. ECE: of the label. "
+        "Encoder: without chains; default: by the default sampler; decay: with weight decay."
     )
     if not whole:
         console.print("\nTime is up: the same command goes on.")
@@ -140,8 +147,8 @@ def images(
 def _means(records: list[dict[str, Any]]) -> Table:
     from hhvaem.paper.printed_images import printed_image
 
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("model")
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=0)
+    table.add_column("model", no_wrap=True)
     for head in ("test", "folds", *SHOWN.values()):
         table.add_column(head, justify="right")
     for name in dict.fromkeys(r["table"] for r in records):
@@ -151,10 +158,23 @@ def _means(records: list[dict[str, Any]]) -> Table:
             for test, prefix in (("own", ""), ("official", "official_")):
                 means = [[r[prefix + s] for r in own if prefix + s in r] for s in SHOWN]
                 cells = [f"{np.mean(each):.3f}" if each else "" for each in means]
-                table.add_row(escape(model), test, str(len(own)), *cells)
+                table.add_row(escape(_short(model)), test, str(len(own)), *cells)
             there = [printed_image(score, model, name) for score in SHOWN]
             if any(there):
                 cells = ["" if number is None else f"{number:.3f}" for number in there]
                 table.add_row("", "paper", "10", *cells)
         table.add_section()
     return table
+
+
+def _short(model: str) -> str:
+    """Name a model, and how it is drawn from, in few letters.
+
+    Examples
+    --------
+    >>> _short("HMC-VAE by the encoder")
+    'HMC-VAE, encoder'
+    """
+    for long, short in SHORT.items():
+        model = model.replace(long, short)
+    return model

@@ -30,7 +30,12 @@ def inpainting(
     work: Work = None,
     quick: Annotated[
         bool,
-        typer.Option("--quick", metavar="", help="Two models, few images and steps, to try it."),
+        typer.Option(
+            "--quick",
+            metavar="",
+            help="Two models, few images and steps, to try the command: they show nothing of what "
+            "trained models do.",
+        ),
     ] = False,
 ) -> None:
     """Hide a square of test images, fill it by the models, and draw means, draws and uncertainty.
