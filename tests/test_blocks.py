@@ -47,8 +47,18 @@ def test_blocks_on_disk_are_those_in_memory(tmp_path):
     chunks = (part.values[i : i + 170] for i in range(0, 1000, 170))
     there = on_disk(part.columns, (), chunks, tmp_path, count=4, seed=3)
     here = in_memory(part, None, count=4, seed=3)
-    assert there.sizes == here.sizes
+    assert (there.sizes, there.digest) == (here.sizes, here.digest)
     assert all(same(there.load(i), here.load(i)) for i in range(4))
+
+
+def test_a_digest_is_of_all_blocks():
+    part = numbers(1000)
+    before = in_memory(part, None, count=4, seed=3)
+    values = part.values.copy()
+    values[np.flatnonzero(part.mask[:, 0])[-1], 0] += 1
+    after = in_memory(part._replace(values=values), None, count=4, seed=3)
+    assert sum(same(before.load(i), after.load(i)) for i in range(4)) == 3
+    assert before.digest != after.digest
 
 
 def test_columns_that_are_hardly_observed_are_gathered_from_all_blocks():
@@ -215,7 +225,7 @@ def test_rows_at_once_that_are_none(files, rows):
 
 
 def test_blocks_are_a_plain_record():
-    blocks = Blocks((Column("a", "real"),), (), (2,), lambda _: np.array([[1.0], [np.nan]]))
+    blocks = Blocks((Column("a", "real"),), (), (2,), lambda _: np.array([[1.0], [np.nan]]), "")
     inputs, targets = blocks.part(0)
     assert targets is None
     assert inputs.mask.tolist() == [[True], [False]]

@@ -172,6 +172,13 @@ def test_a_folder_of_another_training_is_refused(
     assert list(tmp_path.iterdir()) == [snapshot]
 
 
+def test_a_table_of_which_another_block_has_changed_is_refused(tmp_path: Path) -> None:
+    feed = train.Feed((0, 300), lambda _: clinic_data(), "of one table")
+    fit(start(), clinic_data(), feed=feed, until=100, snapshots=tmp_path)
+    with pytest.raises(InputError, match=r"another training \('rows' is \"of one table\" there"):
+        fit(start(), clinic_data(), feed=feed._replace(digest="other"), snapshots=tmp_path)
+
+
 def test_numbers_of_numpy_are_settings_like_any_other() -> None:
     settings = dataclasses.replace(SMALL)
     object.__setattr__(settings, "warm_up", np.int64(SMALL.warm_up))

@@ -7,6 +7,7 @@ written to blocks on disk in one pass, row by row to a block that chance chooses
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,8 @@ from hhvaem.steps import Settings
 # How often a row of a block is drawn, on average, before the next block takes over: chains go on
 # from visit to visit of a row, and those of the third stage need a few to forget their start.
 VISITS, VISITS_OF_CHAINS = 1, 4
+# Rows of a table in memory that are digested at once.
+DIGESTED = 65_536
 
 
 @dataclass(frozen=True)
@@ -35,12 +38,15 @@ class Blocks:
         Rows of each block.
     load
         Gives the values of a block, those of targets last; NaN where nothing is observed.
+    digest
+        What differs where any row of the table does, or their order.
     """
 
     columns: tuple[Column, ...]
     target_columns: tuple[Column, ...]
     sizes: tuple[int, ...]
     load: Callable[[int], TableValues]
+    digest: str
 
     @property
     def rows(self) -> int:
@@ -116,7 +122,16 @@ def in_memory(inputs: Part, targets: Part | None, *, count: int, seed: int) -> B
     block = _drawn(np.random.default_rng(seed), len(values), count)
     sizes = tuple(np.bincount(block, minlength=count).tolist())
     of_targets = () if targets is None else targets.columns
-    return Blocks(inputs.columns, of_targets, sizes, lambda number: values[block == number])
+    digest = blake2b()
+    for first in range(0, len(values), DIGESTED):
+        digest.update(_content(values[first : first + DIGESTED]))
+    return Blocks(
+        inputs.columns,
+        of_targets,
+        sizes,
+        lambda number: values[block == number],
+        digest.hexdigest(),
+    )
 
 
 def on_disk(
@@ -137,9 +152,10 @@ def on_disk(
     """
     rng = np.random.default_rng(seed)
     paths = [folder / f"block-{number}" for number in range(count)]
-    sizes = np.zeros(count, int)
+    sizes, digest = np.zeros(count, int), blake2b()
     try:
         for values in chunks:
+            digest.update(_content(values))
             block = _drawn(rng, len(values), count)
             for number in np.unique(block):
                 own = values[block == number]
@@ -166,7 +182,12 @@ def on_disk(
             )
         return values.reshape(-1, width)
 
-    return Blocks(columns, target_columns, tuple(sizes.tolist()), load)
+    return Blocks(columns, target_columns, tuple(sizes.tolist()), load, digest.hexdigest())
+
+
+def _content(values: TableValues) -> bytes:
+    """Give the bytes of rows; there is more than one NaN, but only one kind of hole."""
+    return np.where(np.isnan(values), np.nan, values).tobytes()
 
 
 def _drawn(rng: np.random.Generator, rows: int, count: int) -> Int[np.ndarray, " rows"]:

@@ -323,7 +323,7 @@ def fit_many(
             key = jax.random.fold_in(weight_key, numbers[turn]) if numbers[turn] else weight_key
             return on_device([_block(blocks, numbers[turn], own, plan)], key)
 
-        feed = train.Feed(starts, load)
+        feed = train.Feed(starts, load, blocks.digest)
     seconds = None if max_seconds is None else max_seconds - (time.monotonic() - started)
     states, history = train_in_time(
         states,

@@ -96,11 +96,13 @@ class Feed(NamedTuple):
     """Blocks of a table that take turns on the device, each from its step on.
 
     The first of `starts` is 0; `load` gives a block by its number, all of the same shapes. What
-    chains have reached is of rows, and begins anew with each block.
+    chains have reached is of rows, and begins anew with each block. `digest` is that of all rows,
+    by which snapshots know the table.
     """
 
     starts: tuple[int, ...]
     load: Callable[[int], Data]
+    digest: str
 
     def turn(self, step: int) -> tuple[int, int | None]:
         """Give the block of a step, and the step at which the next one takes over."""
@@ -587,5 +589,5 @@ def _identity(
         "levels": [list(part.levels) for part in (model.marginals, model.targets) if part],
         "start": fingerprint(states),
         "table": fingerprint((data, held)),
-        **({} if feed is None else {"blocks": list(feed.starts)}),
+        **({} if feed is None else {"blocks": list(feed.starts), "rows": feed.digest}),
     }
