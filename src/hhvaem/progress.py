@@ -31,4 +31,6 @@ def training_bar(
             bar.update(task, completed=progress.step, told=told)
 
         yield report
+        if not bar.tasks[task].completed:
+            bar.update(task, told="nothing was left to do")
         bar.update(task, completed=steps)
