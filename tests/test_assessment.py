@@ -1,6 +1,7 @@
 """Hidden cells, filled and judged: scores against closed forms, words against made-up outcomes."""
 
 import json
+import sys
 from html.parser import HTMLParser
 
 import numpy as np
@@ -8,7 +9,7 @@ import pandas as pd
 import pytest
 from two_factors import ARRAY, FAST, NAMES
 
-from hhvaem import Imputer
+from hhvaem import Imputer, fitting
 from hhvaem.assessment import OURS, Assessment, Calibration, Outcome
 from hhvaem.baselines import Task, gaussian, mean
 from hhvaem.errors import InputError
@@ -373,3 +374,42 @@ def test_numbers_without_a_finite_spread() -> None:
 def test_settings_are_those_of_the_estimator() -> None:
     with pytest.raises(InputError, match="preset"):
         Imputer(preset="best").evaluate(some_table())
+
+
+@pytest.mark.parametrize("against", [None, 3])
+@pytest.mark.usefixtures("as_users_have_it")
+def test_what_names_nothing_to_compare_with(against: object) -> None:
+    with pytest.raises(InputError, match=f"against={against} does not say what to compare with"):
+        Imputer(**FAST).evaluate(some_table(), against=against)  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("as_users_have_it")
+def test_lists_of_lists_name_nothing_either() -> None:
+    with pytest.raises(InputError, match=r"There is nothing called \['mean'\] to compare with"):
+        Imputer(**FAST).evaluate(some_table(), against=[["mean"]])  # type: ignore[list-item]
+
+
+def unfitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no model be fitted."""
+
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("a model was fitted before the refusal")
+
+    monkeypatch.setattr(fitting, "fit", never)
+
+
+def test_one_name_is_taken_and_told_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    unfitted(monkeypatch)
+    with pytest.raises(AssertionError, match="a model was fitted"):
+        Imputer(**FAST).evaluate(some_table(), against="mean")
+    monkeypatch.setitem(sys.modules, "miceforest", None)
+    with pytest.raises(InputError, match=r"install hhvaem\[peers\], or leave it out"):
+        Imputer(**FAST).evaluate(some_table(), against="miceforest")
+
+
+def test_numbers_without_a_spread(monkeypatch: pytest.MonkeyPatch) -> None:
+    unfitted(monkeypatch)
+    table = some_table()
+    table["a"] *= 1e-300
+    with pytest.raises(InputError, match="Column 'a' has numbers so close together that their sp"):
+        Imputer(**FAST).evaluate(table)

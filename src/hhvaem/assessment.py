@@ -5,7 +5,7 @@ into words.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -15,9 +15,10 @@ from jaxtyping import Bool, Float
 from scipy.special import ndtr
 
 from hhvaem import fitting
-from hhvaem.baselines import BASELINES, Task
+from hhvaem.baselines import BASELINES, Task, check_installed
 from hhvaem.checks import check_count
-from hhvaem.containers import listed
+from hhvaem.containers import listed, some
+from hhvaem.containers import shown as brief
 from hhvaem.encoding import TableDraws, TableMask, TableValues
 from hhvaem.errors import InputError
 from hhvaem.evaluate import Report, brier, crps, score_cells
@@ -154,7 +155,7 @@ def assess(
     how, share
         As for `hhvaem.hiding.hide`.
     baselines
-        What to compare with: names of `hhvaem.baselines.BASELINES`.
+        What to compare with: names of `hhvaem.baselines.BASELINES`, or one of them.
     with_own_holes
         For how many columns, those with the most holes first, to compute the energy-I-score: each
         takes another fit of every method that draws.
@@ -162,14 +163,17 @@ def assess(
         Where all randomness comes from.
     tell
         Called with what comes next.
+
+    Raises
+    ------
+    InputError
+        Before the work, where there is nothing to hide or to compare with by these arguments, or
+        floats do not hold the spread of a column.
     """
     columns = schema.modelled
     if not columns:
         raise InputError("All columns are constant, empty or ignored; there is nothing to hide.")
-    unknown = [name for name in baselines if name not in BASELINES]
-    if unknown:
-        there = listed(list(BASELINES))
-        raise InputError(f"There is nothing called {listed(unknown)} to compare with; use {there}.")
+    baselines = _checked_names(baselines)
     check_count("own_holes", with_own_holes, 0)
     hidden = hide(columns, values, mask, how, share=share, seed=seed)
     seen = mask & ~hidden
@@ -204,6 +208,25 @@ def assess(
     )  # fmt: skip
 
 
+def _checked_names(against: Any) -> list[str]:
+    """Read what to compare with: names, or a single one."""
+    names = [against] if isinstance(against, str) else against
+    if not isinstance(names, Iterable):
+        raise InputError(
+            f"against={brief(against)} does not say what to compare with; give names, such as "
+            "['mean', 'gaussian'], or [] for nothing."
+        )
+    names = list(names)
+    unknown = [name for name in names if not isinstance(name, str) or name not in BASELINES]
+    if unknown:
+        raise InputError(
+            f"There is nothing called {some(list(map(brief, unknown)))} to compare with; use "
+            f"{listed(list(BASELINES))}."
+        )
+    check_installed(names)
+    return names
+
+
 class _Truth(NamedTuple):
     """What was there; `scale` is the spread of each number's shown cells."""
 
@@ -222,6 +245,11 @@ def _scale(columns: tuple[Column, ...], shown: TableValues) -> Float[np.ndarray,
             raise InputError(
                 f"Column {column.name!r} has numbers so far apart that their spread is beyond all "
                 "floats; give it in larger units."
+            )
+        if spread == 0:
+            raise InputError(
+                f"Column {column.name!r} has numbers so close together that their spread is 0 to "
+                "floats; give it in smaller units."
             )
     return scale
 

@@ -185,13 +185,7 @@ def miceforest(task: Task) -> Filled:
     InputError
         Where miceforest is not installed.
     """
-    try:
-        package, pandas = map(importlib.import_module, ("miceforest", "pandas"))
-    except ImportError as error:
-        raise InputError(
-            "The baseline 'miceforest' needs miceforest with a lightgbm below 4.7, which are not "
-            "installed; install hhvaem[peers], or leave it out."
-        ) from error
+    package, pandas = _miceforest_and_pandas()
     columns, train_values, train_mask, test_values, test_mask, draws, seed = task
     rng = np.random.default_rng(seed)
     rows = _some(len(train_values), seed)
@@ -259,6 +253,28 @@ BASELINES: dict[str, Baseline] = {
     "missforest": missforest,
     "miceforest": miceforest,
 }
+
+
+def check_installed(names: Sequence[str]) -> None:
+    """Refuse baselines whose packages are not installed, before the work.
+
+    Raises
+    ------
+    InputError
+        Saying what to install.
+    """
+    if "miceforest" in names:
+        _miceforest_and_pandas()
+
+
+def _miceforest_and_pandas() -> tuple[Any, Any]:
+    try:
+        return importlib.import_module("miceforest"), importlib.import_module("pandas")
+    except ImportError as error:
+        raise InputError(
+            "The baseline 'miceforest' needs miceforest with a lightgbm below 4.7, which are not "
+            "installed; install hhvaem[peers], or leave it out."
+        ) from error
 
 
 def _typical(
