@@ -140,6 +140,21 @@ def test_what_cannot_be_done_is_said(arguments: dict[str, object], message: str)
         hide(COLUMNS, values, mask, **arguments)  # type: ignore[arg-type]
 
 
+@pytest.mark.usefixtures("as_users_have_it")
+def test_shares_are_numbers_of_any_type() -> None:
+    values, mask = some_table()
+    hidden = hide(COLUMNS, values, mask, share=np.float32(0.25))  # type: ignore[arg-type]
+    np.testing.assert_array_equal(hidden, hide(COLUMNS, values, mask, share=0.25))
+
+
+@pytest.mark.parametrize("how", ["mcar", "mar", "mnar"])
+@pytest.mark.parametrize("share", [1e-300, 5e-324])
+def test_a_share_of_next_to_nothing(how: Mechanism, share: float) -> None:
+    values, mask = some_table()
+    with pytest.raises(InputError, match="it needs many more known cells"):
+        hide(COLUMNS, values, mask, how, share=share)
+
+
 @pytest.mark.parametrize("how", ["mcar", "mnar", "patterns"])
 def test_too_small_a_table_says_how_many_cells_it_needs(how: Mechanism) -> None:
     values, mask = some_table(rows=8)

@@ -1,6 +1,7 @@
 """Hide cells of a table that are known, to see how well they are filled."""
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy.special import expit, ndtri
 from scipy.stats import rankdata
 
 from hhvaem.checks import check_count
-from hhvaem.containers import listed
+from hhvaem.containers import listed, shown
 from hhvaem.encoding import TableMask, TableValues
 from hhvaem.errors import InputError
 from hhvaem.schema import Column
@@ -36,6 +37,8 @@ DECIDING = 1 / 3
 KEPT_CELLS, KEPT_VALUES = 5, 2
 # Fewer hidden cells than this say nothing.
 LEAST_HIDDEN = 10
+# More cells than this no table has.
+MOST_TOLD = 1e12
 
 
 def hide(
@@ -103,7 +106,8 @@ def hide(
             hidden[:, j] = False
     if hidden.sum() < LEAST_HIDDEN:
         rate = hidden.sum() / max(mask.sum(), 1) if how == "patterns" else wanted
-        needed = f"about {int(np.ceil(2 * LEAST_HIDDEN / rate))}" if rate else "more"
+        cells = 2 * LEAST_HIDDEN / rate if rate else np.inf
+        needed = f"about {np.ceil(cells):.0f}" if cells < MOST_TOLD else "many more"
         raise InputError(
             f"The table is too small to hide anything: of {mask.sum()} known cells "
             f"{hidden.sum()} would be hidden, and {LEAST_HIDDEN} are the least that say something; "
@@ -113,8 +117,11 @@ def hide(
 
 
 def _checked_share(share: Any) -> float:
-    if not isinstance(share, float | int) or isinstance(share, bool) or not 0 < share < 1:
-        raise InputError(f"share={share!r} is no share of the cells; give one between 0 and 1.")
+    number = isinstance(share, Real) and not isinstance(share, bool)
+    if not number or not 0 < share < 1 or not 0 < float(share) < 1:
+        raise InputError(
+            f"share={shown(share)} is no share of the cells; give one between 0 and 1."
+        )
     return float(share)
 
 
@@ -177,4 +184,6 @@ def _as_often(
     def surplus(level: float) -> float:
         return float(expit(STEEPNESS * scores[seen] + level).mean() - share)
 
-    return expit(STEEPNESS * scores + brentq(surplus, -60.0, 60.0))
+    # A level at which even the highest score gives less than the share, however small that is.
+    least = min(-60.0, np.log(share) - STEEPNESS * scores[seen].max() - 1)
+    return expit(STEEPNESS * scores + brentq(surplus, least, 60.0))
