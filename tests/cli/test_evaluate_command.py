@@ -1,13 +1,18 @@
 """`hhvaem evaluate` as it is typed: verdicts, a page, JSON, or a refusal before work."""
 
+import io
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from commands import hhvaem, refused
+from rich.console import Console
 from saved_models import table
 
 from hhvaem import Imputer, write_table
+from hhvaem.cli.evaluate import _verdicts
+from hhvaem.verdicts import Verdict
 
 FAST = ("--preset", "fast", "--steps", "60", "--against", "mean,gaussian")
 
@@ -56,6 +61,8 @@ def test_programs_get_what_the_library_finds(place: Path) -> None:
     ("options", "said"),
     [
         (("--out", "trust.csv"), "trust.csv will be a page; name it so, such as trust.html."),
+        (("--out", ".html"), ".html will be a page; name it so, such as trust.html."),
+        (("--out", ""), ". is a folder; name a file with --out."),
         (("--share", "2"), "share=2.0 is no share of the cells"),
         (("--against", "forest"), "There is nothing called 'forest' to compare with"),
         (("--hide", "patterns", "--share", "0.1"), "`share` says nothing of `patterns`"),
@@ -78,3 +85,13 @@ def test_tables_that_cannot_be_evaluated(place: Path) -> None:
     assert "would be lost" in refused("evaluate", place / "a.csv", "--out", place / "a.csv")
     (place / "twice.csv").write_text("a,b,a\n1,2,3\n" * 9)
     assert "'a'" in refused("evaluate", place / "twice.csv")
+
+
+def test_long_names_of_columns_are_cut() -> None:
+    name = "[b]" + 3_000 * "x"
+    verdict = Verdict(name, "real", 100, "trust", 0.5, 1.0, 0.9, 0.9, None)
+    console = Console(file=io.StringIO(), width=120)
+    console.print(_verdicts(SimpleNamespace(verdicts=[verdict])))  # type: ignore[arg-type]
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert len(lines) == 3
+    assert lines[2].startswith("[b]" + 34 * "x" + "... ")

@@ -15,6 +15,7 @@ from hhvaem.cli import leaving_at_once
 from hhvaem.cli.fit import Preset, Seed, Steps
 from hhvaem.cli.places import Json, bold, check_apart, check_place
 from hhvaem.cli.schema import Kinds, Missing, parsed_kinds, ranked, schema_report
+from hhvaem.containers import printable
 from hhvaem.errors import InputError
 from hhvaem.files import read_table
 from hhvaem.inference import infer_schema
@@ -22,6 +23,8 @@ from hhvaem.inference import infer_schema
 if TYPE_CHECKING:
     from hhvaem.trust import Evaluation
 
+# Characters of a column's name in a table.
+WIDEST = 40
 # Colours of verdicts on a terminal.
 TONES = {
     "trust": "bold green",
@@ -97,9 +100,11 @@ def evaluate(
     # Before the work, which would be lost.
     if out is not None:
         check_apart(out, {"the table": table})
-        if out.suffix.lower() not in (".html", ".htm"):
-            raise InputError(f"{out} will be a page; name it so, such as {out.stem}.html.")
         check_place(out)
+        if out.suffix.lower() not in (".html", ".htm"):
+            # A name that is all suffix, such as .html, has none.
+            better = "trust" if out.name.startswith(".") else out.stem
+            raise InputError(f"{out} will be a page; name it so, such as {better}.html.")
     told = Console(quiet=as_json)
     with leaving_at_once():
         kinds, orders = parsed_kinds(kind or [])
@@ -172,7 +177,7 @@ def _verdicts(found: "Evaluation") -> Table:
     for each in found.verdicts:
         better = "" if each.better is None else f"{each.better[0]} {each.better[1]:.2f}"
         shown.add_row(
-            escape(each.column),
+            escape(_short(each.column)),
             str(each.cells),
             f"{each.score:.2f}",
             "-" if each.mean_score != each.mean_score else f"{each.mean_score:.2f}",
@@ -180,3 +185,9 @@ def _verdicts(found: "Evaluation") -> Table:
             better,
         )
     return shown
+
+
+def _short(name: str) -> str:
+    """Write a name for a terminal, the start of it where it is long."""
+    text = printable(name)
+    return text if len(text) <= WIDEST else f"{text[: WIDEST - 3]}..."
