@@ -9,6 +9,7 @@ import logging
 import os
 import socket
 import tempfile
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from hhvaem.containers import shown
 from hhvaem.errors import InputError
 from hhvaem.files import as_path, told
 from hhvaem.many import TRIES, Job, Outcome
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from ray.data import Dataset
 
 _REACHED = 5.0  # seconds in which an address must answer
+_CALLED = 10.0  # seconds in which it must answer to a call of Ray's own
 # Ray speaks HTTP/2, where both sides begin with a frame of settings (RFC 9113, section 3.4).
 _SETTINGS = b"\4"
 _GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0" + _SETTINGS + bytes(5)
@@ -125,7 +128,7 @@ def connected(address: str | None = None, *, cores: int | None = None) -> Iterat
     if ray.is_initialized():
         yield
         return
-    if address:
+    if address is not None:
         _check_answers(address)
     local = {"num_cpus": cores, "include_dashboard": False}
     try:
@@ -286,29 +289,61 @@ def _count_workers(asked: int | None, *, spare: int) -> tuple[int, int]:
 @contextlib.contextmanager
 def _silenced() -> Iterator[None]:
     """Show nothing of what is written beneath Python: there, Ray tells how it was told to log."""
-    shown, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    before, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
     try:
         yield
     finally:
-        os.dup2(shown, 2)
-        os.close(shown)
+        os.dup2(before, 2)
+        os.close(before)
         os.close(nowhere)
 
 
 def _check_answers(address: str) -> None:
     """Refuse an address at which nothing answers as Ray does; Ray itself would try for minutes."""
+    no_address = f"{shown(address)} is no address of Ray; give one such as 10.0.0.5:6379."
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
-        raise InputError(f"{address!r} is no address of Ray; give one such as 10.0.0.5:6379.")
+        raise InputError(no_address)
+    if host.startswith("[") and host.endswith("]"):  # as IPv6 is written before a port
+        host = host[1:-1]
     try:
         with socket.create_connection((host, int(port)), _REACHED) as connection:
             connection.sendall(_GREETING)
             answer = connection.recv(9, socket.MSG_WAITALL)
+    except ValueError as error:  # of names that no host has, such as 10..0.5
+        raise InputError(no_address) from error
     except (OSError, OverflowError) as error:
         raise InputError(f"Ray at {address} cannot be reached: {_line(error)}") from error
-    if answer[3:4] != _SETTINGS:
+    if answer[3:4] != _SETTINGS or not _answers_a_call(address):
         raise InputError(f"What answers at {address} is not Ray; give the address of its head.")
+
+
+def _answers_a_call(address: str) -> bool:
+    """Say whether what speaks HTTP/2 answers as Ray does in time; other programs speak it, too.
+
+    Raises
+    ------
+    InputError
+        Where it answers that it cannot.
+    """
+    raylet = _ray()._raylet  # nothing public asks for an answer within a time
+    failed: list[Exception] = []
+
+    def call() -> None:
+        try:
+            raylet.GcsClient(address=address)
+        except Exception as error:
+            failed.append(error)
+
+    # Ray gives up by itself, but after half a minute.
+    calling = threading.Thread(target=call, daemon=True)
+    with _silenced():
+        calling.start()
+        calling.join(_CALLED)
+    if failed:
+        raise InputError(f"Ray at {address} cannot be reached: {_line(failed[0])}") from failed[0]
+    return not calling.is_alive()
 
 
 def _file_of(model: Any) -> bytes:
