@@ -10,6 +10,7 @@ from hhvaem.blocks import Blocks, in_memory, on_disk, turns
 from hhvaem.errors import InputError
 from hhvaem.preparing import Part
 from hhvaem.schema import Column
+from hhvaem.sources import Source
 from hhvaem.steps import Settings
 
 
@@ -143,6 +144,13 @@ def test_small_files_are_read_at_once(files):
     folder, table = files
     there, here = Imputer(**QUICK).fit(folder), Imputer(**QUICK).fit(table)
     assert there.fitted_.record == here.fitted_.record
+
+
+def test_a_table_that_has_other_rows_when_it_is_read_again_is_refused():
+    table, passes = messy(3_000), iter([3_000, 3_000, 10])
+    source = Source("it", table.schema, lambda _: iter([table.slice(0, next(passes))]))
+    with pytest.raises(InputError, match="it had 3000 rows when it was read first, and 10 when"):
+        Imputer(**QUICK, rows_at_once=1_000).fit(source)
 
 
 @pytest.mark.slow

@@ -165,3 +165,60 @@ def test_a_file_that_is_being_written_is_refused(tmp_path):
     (tmp_path / "b.parquet").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(InputError, match=r"b\.parquet is not a Parquet file"):
         source_of(tmp_path)
+
+
+CHANGES = {
+    "removed": lambda path: path.unlink(),
+    "longer": lambda path: parquet.write_table(pa.table({"x": np.arange(20.0)}), path),
+    "of the same length": lambda path: parquet.write_table(pa.table({"x": np.ones(10)}), path),
+    "of text": lambda path: parquet.write_table(pa.table({"x": ["a"] * 10}), path),
+    "another table": lambda path: parquet.write_table(pa.table({"y": np.arange(10.0)}), path),
+    "no table": lambda path: path.write_bytes(b"no table"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("given", ["folder", "dataset"])
+def test_a_file_that_changes_between_two_passes_is_refused(tmp_path, given, change):
+    for name in "ab":
+        parquet.write_table(pa.table({"x": np.arange(10.0)}), tmp_path / f"{name}.parquet")
+    source = source_of(tmp_path if given == "folder" else dataset.dataset(tmp_path))
+    assert survey(source, None).rows == 20
+    CHANGES[change](tmp_path / "b.parquet")
+    with pytest.raises(InputError, match=r"has changed while|does not exist|cannot be read: "):
+        survey(source, None)
+
+
+def test_a_file_that_changes_in_a_pass_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "CELLS", 4)
+    for name in "ab":
+        (tmp_path / f"{name}.csv").write_text("x\n" + "1\n" * 10)
+    chunks = source_of(tmp_path).chunks()
+    next(chunks)
+    (tmp_path / "b.csv").write_text("x\n" + "2\n" * 10)
+    with pytest.raises(InputError, match=r"b\.csv has changed while it was read"):
+        list(chunks)
+
+
+def test_columns_of_files_may_allow_holes_or_not(tmp_path):
+    for name, holes in (("a", True), ("b", False)):
+        types = pa.schema([pa.field("x", pa.int64(), nullable=holes)])
+        parquet.write_table(pa.table({"x": [1, 2]}, schema=types), tmp_path / f"{name}.parquet")
+    assert source_of(tmp_path).whole(9).to_pydict() == {"x": [1, 2, 1, 2]}
+
+
+def test_faults_of_a_dataset_are_told(tmp_path):
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pa.table({"x": ["1", "a"]}), path)
+    wrong = dataset.dataset(path, schema=pa.schema([("x", pa.int64())]))
+    with pytest.raises(InputError, match=r"^The dataset cannot be read: .*'a'"):
+        survey(source_of(wrong), None)
+    gone = dataset.dataset(path)
+    path.unlink()
+    with pytest.raises(InputError, match=r"a\.parquet cannot be read: No such file"):
+        source_of(gone)
+
+
+def test_a_dataset_may_be_of_files_of_any_name(tmp_path):
+    parquet.write_table(pa.table({"x": [1]}), tmp_path / "part-0")
+    assert source_of(dataset.dataset(tmp_path / "part-0")).whole(9).num_rows == 1

@@ -10,10 +10,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from pyarrow.fs import LocalFileSystem
 
 from hhvaem.containers import listed
 from hhvaem.errors import InputError, rows_named
-from hhvaem.files import TEXT_SUFFIXES, as_path, check_names, files_of, suffix_to_read
+from hhvaem.files import (
+    TEXT_SUFFIXES,
+    as_path,
+    check_names,
+    check_version,
+    files_of,
+    suffix_to_read,
+    told,
+    version,
+)
 from hhvaem.inference import MANY_LEVELS, TIME_STEPS, infer_schema
 from hhvaem.reading import Reading, read, without_views
 from hhvaem.schema import Schema
@@ -204,31 +214,56 @@ def _with_first_notes(schema: Schema, first: Schema) -> Schema:
 
 
 def _of_dataset(dataset: Any) -> Source:
+    name = Path("The dataset")
     types = without_views(dataset.schema.empty_table()).schema
-    check_names(Path("The dataset"), types.names)
+    check_names(name, types.names)
+    local = isinstance(getattr(dataset, "filesystem", None), LocalFileSystem)
+    versions = {path: _version(path) for path in map(Path, dataset.files if local else [])}
+
+    def check() -> None:
+        for path, before in versions.items():
+            with told(path, "read"):
+                check_version(path, before)
 
     def chunks(rows: int) -> Iterator[pa.Table]:
+        check()
         yield types.empty_table()
-        for batch in dataset.to_batches(batch_size=rows):
-            yield without_views(pa.Table.from_batches([batch])).cast(types)
+        with told(name, "read"):
+            for batch in dataset.to_batches(batch_size=rows):
+                yield without_views(pa.Table.from_batches([batch])).cast(types)
+        check()
 
-    return Source("The dataset", types, chunks)
+    return Source(str(name), types, chunks)
 
 
 def _of_files(name: Path, paths: Sequence[Path], missing: Sequence[str]) -> Source:
-    found = [(path, next(read_chunks(path, 1, missing=missing)).schema) for path in paths]
-    types = found[0][1]
-    for path, schema in found[1:]:
-        types = _together(types, schema, found[0][0], path)
+    versions, schemas = {}, []
+    for path in paths:
+        suffix_to_read(path)
+        versions[path] = _version(path)
+        schemas.append(next(read_chunks(path, 1, missing=missing)).schema)
+    types = schemas[0]
+    for path, schema in zip(paths[1:], schemas[1:], strict=True):
+        types = _together(types, schema, paths[0], path)
     texts = {field.name: field.type for field in types if not pa.types.is_null(field.type)}
 
     def chunks(rows: int) -> Iterator[pa.Table]:
-        for path in paths:
+        for path, before in versions.items():
             known = texts if suffix_to_read(path) in TEXT_SUFFIXES else None
-            for chunk in read_chunks(path, rows, known, missing=missing):
-                yield chunk.cast(types) if chunk.schema.types != types.types else chunk
+            with told(path, "read"):
+                check_version(path, before)
+                for chunk in read_chunks(path, rows, known, missing=missing):
+                    # What has changed since is a table of its own, if it is one.
+                    check_version(path, before)
+                    yield chunk if chunk.schema.equals(types) else chunk.cast(types)
 
     return Source(str(name), types, chunks)
+
+
+def _version(path: Path) -> tuple[int, ...]:
+    """Give what differs where a file changes between the passes over it."""
+    with told(path, "read"):
+        return version(path)
 
 
 def _together(types: pa.Schema, more: pa.Schema, first: Path, path: Path) -> pa.Schema:

@@ -213,6 +213,11 @@ class Estimator(BaseEstimator):
                     count=count_of(found.rows, self._at_once(len(schema))),
                     seed=seed,
                 )
+                if blocks.rows != found.rows:
+                    raise InputError(
+                        f"{source.name} had {found.rows} rows when it was read first, and "
+                        f"{blocks.rows} when it was read again; fit a table that does not change."
+                    )
                 fit = partial(fitting.fit_blocks, blocks)
                 fitted = self._trained(fit, plan, seed, found.rows)
         self._remember(source.types.empty_table().select(schema.names), schema, plan, fitted)
