@@ -82,6 +82,21 @@ def test_few_rows_are_kept_of_many(monkeypatch):
     assert seen[0] < 2_000
 
 
+@pytest.mark.parametrize("category", [False, True])
+def test_identifiers_are_told_by_all_cells(category):
+    """In whatever order rows come: few of a first file, rare levels, and a frequent one."""
+    cells = ["t", "u"] * 2 + [f"rare {i}" for i in range(25)] + ["m"] * 5_000
+    for given in (cells, cells[::-1], cells[4:]):
+        column = pa.array(given).dictionary_encode() if category else pa.array(given)
+        (found,) = survey(of(pa.table({"c": column}), 4), None).schema
+        assert len(found.levels) == len(set(given))
+    few, enough = cells[:50], cells[:60]
+    for order in (1, -1):
+        survey(of(pa.table({"c": enough[::order]}), 4), None)
+        with pytest.raises(InputError, match="'c' has .* so it looks like an identifier"):
+            survey(of(pa.table({"c": few[::order]}), 4), None)
+
+
 def test_errors_name_rows_of_the_whole_table():
     table = pa.table({"id": [1, 2, 3, 2**60, 5]})
     with pytest.raises(InputError, match=r"beyond 2\^53 in row 3"):

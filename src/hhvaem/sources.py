@@ -33,6 +33,9 @@ from hhvaem.streaming import read_chunks
 CELLS, ROWS = 2_000_000, 65_536
 # Rows with each value of a column that are kept, of so many values: what is more, no rule counts.
 KEPT, VALUES = 3, MANY_LEVELS + 1
+# Cells of a column of levels that are kept: those of an identifier are fewer than two for each of
+# its levels, of which more than so many are too many anyway.
+CELLS_OF_LEVELS = 2 * MANY_LEVELS
 
 
 # Cells that training holds at once, but not fewer rows than these.
@@ -144,6 +147,7 @@ def survey(source: Source, kinds: Mapping[Any, str] | None, leave: Collection[st
 class _Known:
     """What is known of a column."""
 
+    cells: int = 0
     counts: Counter[Any] = field(default_factory=Counter)
     low: float = np.inf
     high: float = -np.inf
@@ -156,6 +160,9 @@ class _Known:
         if not values.size:
             return rows
         found = [self._values(reading, values)]
+        if reading.storage == "text" or reading.categories is not None:
+            found.append(np.arange(values.size)[: max(CELLS_OF_LEVELS - self.cells, 0)])
+        self.cells += values.size
         if reading.storage != "text":
             found.append(self._ends(values))
             found += self._fractions(values)
