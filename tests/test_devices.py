@@ -111,6 +111,7 @@ def test_one_device_may_be_all_there_are():
         Imputer(preset="fast", max_steps=5, random_state=0, device="all").fit(table)
 
 
-def test_a_device_that_is_not_there():
-    with pytest.raises(InputError, match=r"device='abacus' is not there; use 'cpu', .*'all'"):
-        Imputer(device="abacus").fit(np.eye(3))
+@pytest.mark.parametrize("name", ["abacus", ""])
+def test_a_device_that_is_not_there(name):
+    with pytest.raises(InputError, match=rf"device='{name}' is not there; use 'cpu', .*'all'"):
+        Imputer(device=name).fit(np.eye(3))

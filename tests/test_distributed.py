@@ -19,7 +19,7 @@ from commands import hhvaem, refused
 from ray_workers import kill_workers
 from saved_models import FILES, table
 
-from hhvaem import InputError, distributed, load, write_table
+from hhvaem import Imputer, InputError, distributed, load, write_table
 from hhvaem.distributed import _Blocks, _check_answers, connected, impute
 from hhvaem.many import RECORD, Job, Outcome, found_files, planned
 from hhvaem.parts import Filling, by_name
@@ -82,9 +82,18 @@ def test_rows_are_those_of_the_imputer() -> None:
 
 
 @pytest.mark.usefixtures("as_users_have_it")
-def test_what_cannot_be_filled_is_told_at_once() -> None:
+def test_what_cannot_be_filled_is_told_at_once(tmp_path: Path) -> None:
     dataset = ray.data.from_arrow(table(8))
+    write_table(table(8), tmp_path / "a.parquet")
+    wrong: dict[str, Any]
     for wrong, said in (
+        ({"dataset": ray.data.from_items([])}, "The dataset is empty and has no columns"),
+        ({"dataset": table(8)}, "must be one of Ray, and not of type Table; make it one"),
+        ({"dataset": [{"x": 1.0}]}, "must be one of Ray, and not of type list"),
+        ({"model": Imputer}, "must be a fitted Imputer, .*, and not <class 'hhvaem"),
+        ({"model": load(REGRESSOR)}, "must be a fitted Imputer, .*, and not Regressor"),
+        ({"model": 5}, "must be a fitted Imputer, .*, and not 5"),
+        ({"model": tmp_path / "a.parquet"}, f"^{tmp_path}/a.parquet "),
         ({"dataset": ray.data.from_items([{"x": 1.0}])}, "The dataset lacks 'n', 'city'"),
         ({"model": REGRESSOR}, "This is a Regressor, which fills no holes"),
         ({"model": "none.hhvaem"}, "none.hhvaem cannot be read: No such file"),

@@ -43,7 +43,8 @@ def on_device(name: Any) -> Iterator[None]:
         return
     there = sorted({"cpu", jax.default_backend()})
     try:
-        device = jax.devices(name)[0] if isinstance(name, str) else None
+        # To JAX no name at all is the one it likes best.
+        device = jax.devices(name)[0] if isinstance(name, str) and name else None
     except RuntimeError:
         device = None
     if device is None:

@@ -69,7 +69,8 @@ def impute(
     Raises
     ------
     InputError
-        Where the dataset lacks columns, the model fills no holes, or Ray has fewer cores.
+        Where the dataset is none or lacks columns, the model fills no holes, or Ray has fewer
+        cores.
 
     Examples
     --------
@@ -82,11 +83,10 @@ def impute(
     ...     impute(ray.data.from_arrow(table), imputer).take_all()
     [{'unit': 'kg'}, {'unit': 'kg'}, {'unit': 'kg'}]
     """
-    _ray()
-    content = _file_of(model)
-    imputer = _loaded(content)
+    columns = _columns_of(dataset)
+    content, imputer = _read(model)
     names = imputer.schema_.names
-    check_columns("The dataset", dataset.schema().names, names, names)
+    check_columns("The dataset", columns, names, names)
     # Of no rows, which tells what is wrong with the rest.
     imputer.transform(pa.table(dict.fromkeys(names, pa.nulls(0))), posterior=posterior, draws=draws)
     count, cores = _count_workers(workers, spare=1)
@@ -182,7 +182,7 @@ def filled_blocks(
     items = [{"block": number} for number in numbers]
     done = ray.data.from_items(items, override_num_blocks=len(items)).map_batches(
         _Blocks,
-        fn_constructor_args=(_file_of(model), job),
+        fn_constructor_args=(_content(model), job),
         batch_size=1,
         batch_format="pyarrow",
         num_cpus=1,
@@ -346,15 +346,59 @@ def _answers_a_call(address: str) -> bool:
     return not calling.is_alive()
 
 
-def _file_of(model: Any) -> bytes:
-    """Give a model as it stands in a file."""
-    if not hasattr(model, "save"):
+def _columns_of(dataset: Any) -> list[str]:
+    """Give the names of the columns of a dataset of Ray.
+
+    Raises
+    ------
+    InputError
+        Where it is none, or has none.
+    """
+    _ray()
+    from ray.data import Dataset
+
+    if not isinstance(dataset, Dataset):
+        raise InputError(
+            f"The dataset must be one of Ray, and not of type {type(dataset).__name__}; make it "
+            "one, as with ray.data.from_arrow or ray.data.read_parquet."
+        )
+    schema = dataset.schema()
+    if schema is None:
+        raise InputError("The dataset is empty and has no columns; give one that has some.")
+    return list(schema.names)
+
+
+def _read(model: Any) -> tuple[bytes, Any]:
+    """Give a model as it stands in a file, and ready for use.
+
+    Raises
+    ------
+    InputError
+        Where it is none that fills the holes of tables.
+    """
+    from hhvaem import Imputer, load  # here, since JAX comes with it
+
+    if isinstance(model, str | os.PathLike):
         path = as_path(model)
-        with told(path, "read"):
-            return path.read_bytes()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "model.hhvaem")
-        model.save(path)
+        content = _content(path)
+        imputer = load(path)  # which names it where it is no model
+    elif isinstance(model, Imputer):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "model.hhvaem")
+            model.save(path)
+            content, imputer = _content(path), load(path)
+    else:
+        raise InputError(
+            f"The model must be a fitted Imputer, or the path of a file that its `save` wrote, and "
+            f"not {shown(model)}."
+        )
+    if not isinstance(imputer, Imputer):
+        raise InputError(f"This is a {type(imputer).__name__}, which fills no holes of tables.")
+    return content, by_name(imputer)
+
+
+def _content(path: Path) -> bytes:
+    with told(path, "read"):
         return path.read_bytes()
 
 
@@ -364,10 +408,7 @@ def _loaded(content: bytes) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.hhvaem")
         path.write_bytes(content)
-        imputer = by_name(load(path))
-    if not hasattr(imputer, "transform"):
-        raise InputError(f"This is a {type(imputer).__name__}, which fills no holes.")
-    return imputer
+        return by_name(load(path))
 
 
 def _line(error: Exception) -> str:
