@@ -274,6 +274,14 @@ def test_a_pattern_names_each_file_once(tmp_path: Path) -> None:
     assert files_of(tmp_path / "**" / "**" / "*.csv") == paths
 
 
+def test_a_folder_among_the_files_of_a_table(tmp_path: Path) -> None:
+    (tmp_path / "b.csv").touch()
+    (tmp_path / "deep").mkdir()
+    for table in (tmp_path, tmp_path / "*"):
+        with pytest.raises(InputError, match=r"/deep is a folder; move it away, or give a pattern"):
+            files_of(table)
+
+
 def test_a_pipe_is_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.csv")
     with pytest.raises(InputError, match=r"a\.csv is a pipe or a device, .*; copy what it gives"):

@@ -148,7 +148,7 @@ def files_of(table: Path) -> list[Path]:
     Raises
     ------
     InputError
-        Where there is nothing.
+        Where there is nothing, or a folder.
     """
     if not is_many(table):
         return [table]
@@ -160,6 +160,12 @@ def files_of(table: Path) -> list[Path]:
     if not found:
         what = "has no tables in it" if table.is_dir() else "names no file"
         raise InputError(f"{table} {what}; put a pattern in quotes, as in 'in/*.parquet'.")
+    for path in sorted(found):
+        if path.is_dir():
+            raise InputError(
+                f"{path} is a folder; move it away, or give a pattern of files, as in "
+                "'in/*.parquet'."
+            )
     # In several ways a pattern such as 'in/**/**/*.csv' comes to the same file.
     return sorted(set(found))
 

@@ -182,8 +182,6 @@ def found_files(table: Path) -> list[Path]:
             "at a time."
         )
     for path in found:
-        if path.is_dir():
-            raise InputError(f"{path} is a folder; fill one folder at a time.")
         if _stem_and_suffix(path)[1] != _stem_and_suffix(found[0])[1]:
             raise InputError(
                 f"{path} and {found[0]} are of different formats; name files of one, as in "
@@ -279,11 +277,16 @@ def check_folder(job: Job, record: Mapping[str, Any]) -> None:
     Raises
     ------
     InputError
-        Naming them.
+        Naming them, or the file that is in its place.
     """
     if not job.out.exists():
         return
     with told(job.out, "read"):
+        if not job.out.is_dir():
+            raise InputError(
+                f"{job.out} is a file, and what is made of many files is put into a folder; name "
+                "one with --out."
+            )
         names = {path.name for path in job.out.iterdir()}
     own = set[str]()
     if RECORD in names:

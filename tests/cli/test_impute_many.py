@@ -289,7 +289,9 @@ def test_folders_and_patterns_that_name_no_tables(place: Path) -> None:
     (place / "none").mkdir()
     assert "/none has no tables in it" in wrong(place, table="none")
     (place / "none" / "deeper").mkdir()
-    assert wrong(place, table="none").endswith("deeper is a folder; fill one folder at a time.")
+    assert wrong(place, table="none").endswith(
+        "deeper is a folder; move it away, or give a pattern of files, as in 'in/*.parquet'."
+    )
     write_table(table(), place / "in" / "d.feather")
     assert "are of different formats" in wrong(place, table="in")
     (place / "other").mkdir()
@@ -376,7 +378,10 @@ def test_foreign_files_in_the_folder_are_left_alone(place: Path) -> None:
     assert "has 'notes.md' in it" in refused(*typed)
     (place / "file").write_text("mine")
     said = refused(*typed[:4], place / "file", *CHEAP)
-    assert said == f"{place}/file cannot be read: Not a directory."
+    assert said == (
+        f"{place}/file is a file, and what is made of many files is put into a folder; name one "
+        "with --out."
+    )
 
 
 def test_a_table_without_rows_has_a_part_without_rows(place: Path) -> None:
