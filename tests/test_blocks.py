@@ -148,7 +148,8 @@ def test_small_files_are_read_at_once(files):
 
 def test_a_table_that_has_other_rows_when_it_is_read_again_is_refused():
     table, passes = messy(3_000), iter([3_000, 3_000, 10])
-    source = Source("it", table.schema, lambda _: iter([table.slice(0, next(passes))]))
+    parts = {"it": lambda _: iter([table.slice(0, next(passes))])}
+    source = Source("it", table.schema, parts)
     with pytest.raises(InputError, match="it had 3000 rows when it was read first, and 10 when"):
         Imputer(**QUICK, rows_at_once=1_000).fit(source)
 

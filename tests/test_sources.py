@@ -3,6 +3,7 @@
 import datetime as dt
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -20,7 +21,7 @@ from hhvaem.sources import Source, source_of, survey
 def of(table: pa.Table, rows: int) -> Source:
     """Give a table `rows` rows at a time."""
     starts = range(0, max(len(table), 1), rows)
-    return Source("it", table.schema, lambda _: (table.slice(i, rows) for i in starts))
+    return Source("it", table.schema, {"it": lambda _: (table.slice(i, rows) for i in starts)})
 
 
 def columns(draw, rows):
@@ -86,14 +87,14 @@ def test_few_rows_are_kept_of_many(monkeypatch):
 def test_identifiers_are_told_by_all_cells(category):
     """In whatever order rows come: few of a first file, rare levels, and a frequent one."""
     cells = ["t", "u"] * 2 + [f"rare {i}" for i in range(25)] + ["m"] * 5_000
-    for given in (cells, cells[::-1], cells[4:]):
-        column = pa.array(given).dictionary_encode() if category else pa.array(given)
+    for some in (cells, cells[::-1], cells[4:]):
+        column = pa.array(some).dictionary_encode() if category else pa.array(some)
         (found,) = survey(of(pa.table({"c": column}), 4), None).schema
-        assert len(found.levels) == len(set(given))
+        assert len(found.levels) == len(set(some))
     few, enough = cells[:50], cells[:60]
     for order in (1, -1):
         survey(of(pa.table({"c": enough[::order]}), 4), None)
-        with pytest.raises(InputError, match="'c' has .* so it looks like an identifier"):
+        with pytest.raises(InputError, match=r"'c' has .* so it looks like an identifier"):
             survey(of(pa.table({"c": few[::order]}), 4), None)
 
 
@@ -104,6 +105,16 @@ def test_errors_name_rows_of_the_whole_table():
     infinite = pa.table({"x": [1.0, 2.0, 3.0, np.inf]})
     with pytest.raises(InputError, match="'x' has an infinite value in row 3"):
         survey(of(infinite, 3), None)
+
+
+def test_errors_name_rows_of_files(tmp_path):
+    for name, last in (("a", 2.0), ("b", np.inf), ("c", 4.0)):
+        parquet.write_table(pa.table({"x": [1.0, 2.0, last]}), tmp_path / f"{name}.parquet")
+    with pytest.raises(InputError, match=r"an infinite value in row 2 of .*b\.parquet; replace"):
+        survey(source_of(tmp_path), None)
+    parquet.write_table(pa.table({"x": [1.0, 2.0, -1.0]}), tmp_path / "b.parquet")
+    with pytest.raises(InputError, match=r"it holds -1 in row 2 of .*b\.parquet; ask for 'real'"):
+        survey(source_of(tmp_path), {"x": "count"})
 
 
 def test_a_row_number_is_noted_by_the_first_rows():
@@ -142,6 +153,50 @@ def test_categories_of_files_come_together(tmp_path):
         write_table(frame, tmp_path / f"{name}.parquet")
     (column,) = survey(source_of(tmp_path), None).schema
     assert column.levels == ("x", "y", "z")
+
+
+def ranked_files(folder, orders):
+    """Write a file for each order of levels, with a row for each of them; give them in order."""
+    for number, order in enumerate(orders):
+        kind = pd.CategoricalDtype(order, ordered=True)
+        write_table(pd.DataFrame({"c": pd.Series(order, dtype=kind)}), folder / f"{number}.parquet")
+    return source_of(folder)
+
+
+@pytest.mark.parametrize(
+    ("orders", "merged"),
+    [
+        (["ac", "abc"], "abc"),
+        (["ab", "bc", "cd"], "abcd"),
+        (["bd", "ac", "abcd"], "abcd"),
+        (["abc", "abc"], "abc"),
+    ],
+)
+def test_levels_of_files_come_into_one_order(tmp_path, orders, merged):
+    source = ranked_files(tmp_path, map(list, orders))
+    (column,) = survey(source, None).schema
+    assert column.levels == tuple(merged)
+    whole = source.whole(99)
+    assert (whole["c"].to_pylist(), infer_schema(whole)["c"].levels) == (
+        list("".join(orders)),
+        tuple(merged),
+    )
+
+
+@pytest.mark.parametrize(
+    ("orders", "sentence"),
+    [
+        (["abc", "cab"], r"'c' ranks its levels as 'c', 'a', 'b' in .*1\.parquet, but as 'a', 'b', "
+         r"'c' in .*0\.parquet"),
+        (["ab", "bc", "ca"], r"as 'c', 'a' in .*2\.parquet, but as 'a', 'b', 'c' in others"),
+        (["ab", "ac"], r"which comes first, 'b' \(in .*0\.parquet\) or 'c' \(in .*1\.parquet\)"),
+    ],
+)  # fmt: skip
+def test_levels_of_files_in_other_orders_are_refused(tmp_path, orders, sentence):
+    source = ranked_files(tmp_path, map(list, orders))
+    for ask in (lambda: survey(source, None), lambda: source.whole(99)):
+        with pytest.raises(InputError, match=sentence):
+            ask()
 
 
 @pytest.mark.parametrize(

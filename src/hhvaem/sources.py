@@ -1,18 +1,24 @@
 """Tables in files that need not fit into memory: where their rows come from, and what they are."""
 
+import contextlib
 import os
+import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from functools import partial
+from graphlib import CycleError, TopologicalSorter
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow.fs import LocalFileSystem
 
-from hhvaem.containers import listed
+from hhvaem.containers import listed, some
 from hhvaem.errors import InputError, rows_named
 from hhvaem.files import (
     TEXT_SUFFIXES,
@@ -60,33 +66,153 @@ class Source:
         What to call it in messages.
     types
         Names and types of its columns.
-    read
-        Reads it.
+    parts
+        Its files by their names, and what reads each.
     change
         What is done with rows that were read.
     """
 
     name: str
     types: pa.Schema
-    read: Callable[[int], Iterator[pa.Table]]
+    parts: Mapping[str, Callable[[int], Iterator[pa.Table]]]
     change: Callable[[pa.Table], pa.Table] = field(default=lambda table: table)
 
-    def chunks(self) -> Iterator[pa.Table]:
-        """Read all rows, some at a time."""
-        rows, done = max(min(ROWS, CELLS // max(len(self.types), 1)), 1), 0
-        for chunk in self.read(rows):
-            with rows_named(done.__add__):
-                yield self.change(chunk)
-            done += len(chunk)
+    def chunks(self, places: "Places | None" = None) -> Iterator[pa.Table]:
+        """Read all rows, some at a time, and note in `places` which ones these are."""
+        rows = max(min(ROWS, CELLS // max(len(self.types), 1)), 1)
+        places = Places() if places is None else places
+        places.several = len(self.parts) > 1
+        for file, read_rows in self.parts.items():
+            places.files.append(file)
+            places.starts.append(places.done)
+            for chunk in read_rows(rows):
+                with places.named(), rows_named(places.done.__add__):
+                    changed = self.change(chunk)
+                yield changed
+                places.done += len(chunk)
 
     def whole(self, most: int) -> pa.Table | None:
         """Read all rows, unless there are more than `most`."""
         held: list[pa.Table] = []
-        for chunk in self.chunks():
+        places, orders = Places(), _Orders()
+        for chunk in self.chunks(places):
+            orders.see(chunk, places.files[-1])
             held.append(chunk)
             if sum(map(len, held)) > most:
                 return None
-        return pa.concat_tables(held).unify_dictionaries()
+        return orders.joined(held)
+
+
+@dataclass
+class Places:
+    """Which file each row of a table is of, as far as it was read.
+
+    Parameters
+    ----------
+    files, starts
+        Names of files, and the first row of each.
+    done
+        How many rows come before those that are read now.
+    several
+        Whether there is more than one file.
+    """
+
+    files: list[str] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    done: int = 0
+    several: bool = False
+
+    @contextlib.contextmanager
+    def named(self) -> Iterator[None]:
+        """Let errors about some rows of a table name rows of its files."""
+        try:
+            yield
+        except InputError as error:
+            message = re.sub(r"(?<=in row )\d+", lambda row: self._named(int(row[0])), str(error))
+            raise InputError(message) from error
+
+    def _named(self, row: int) -> str:
+        if not self.several:
+            return str(row)
+        number = bisect_right(self.starts, row) - 1
+        return f"{row - self.starts[number]} of {self.files[number]}"
+
+
+class _Orders:
+    """In which order levels are, in each column that ranks them and each file."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, dict[tuple[Any, ...], str]] = {}
+
+    def see(self, table: pa.Table, file: str) -> None:
+        """Note the orders of some rows of a file."""
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            if pa.types.is_dictionary(column.type) and column.type.ordered:
+                found = self._found.setdefault(name, {})
+                for part in column.chunks:
+                    found.setdefault(tuple(part.dictionary.drop_null().to_pylist()), file)
+
+    def joined(self, tables: Sequence[pa.Table]) -> pa.Table:
+        """Put rows below each other, with one order in each column.
+
+        Raises
+        ------
+        InputError
+            Where files have orders that do not go together, or leave one open.
+        """
+        table = pa.concat_tables(tables).unify_dictionaries()
+        for number, name in enumerate(table.column_names):
+            # One order alone is right, whatever it is.
+            if len(self._found.get(name, {})) > 1:
+                merged = _merged(name, self._found[name])
+                table = table.set_column(number, name, _ranked(table.column(name), merged))
+        return table
+
+
+def _merged(name: str, found: Mapping[tuple[Any, ...], str]) -> list[Any]:
+    """Give the only order of levels that is the one of all files."""
+    before: dict[Any, list[Any]] = {}
+    merged: list[Any] = []
+    for order, file in found.items():
+        for level in order:
+            before.setdefault(level, [])
+        for one, other in pairwise(order):
+            before[other].append(one)
+        try:
+            merged = list(TopologicalSorter(before).static_order())
+        except CycleError as error:
+            against = [each for each in found if not _agree(each, order)]
+            others, place = (against[0], found[against[0]]) if against else (merged, "others")
+            raise InputError(
+                f"Column {name!r} ranks its levels as {some(list(map(repr, order)))} in {file}, "
+                f"but as {some(list(map(repr, others)))} in {place}; give it the same categories "
+                "in all files, or make it text."
+            ) from error
+    for one, other in pairwise(merged):
+        if one not in before[other]:
+            first, second = (
+                next(file for order, file in found.items() if level in order)
+                for level in (one, other)
+            )
+            raise InputError(
+                f"Column {name!r} ranks its levels, but no file says which comes first, {one!r} "
+                f"(in {first}) or {other!r} (in {second}); give it the same categories in all "
+                "files, or make it text."
+            )
+    return merged
+
+
+def _agree(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Say whether two orders rank what they have in common alike."""
+    return [level for level in one if level in other] == [level for level in other if level in one]
+
+
+def _ranked(column: pa.ChunkedArray, levels: Sequence[Any]) -> pa.Array:
+    """Give a column its levels in another order."""
+    kind = column.type
+    entries = pa.array(levels, kind.value_type)
+    codes = pc.index_in(column.cast(kind.value_type), entries).combine_chunks()
+    return pa.DictionaryArray.from_arrays(codes.cast(kind.index_type), entries, ordered=True)
 
 
 def source_of(given: Any, missing: Sequence[str] = ()) -> Source:
@@ -123,24 +249,24 @@ def survey(source: Source, kinds: Mapping[Any, str] | None, leave: Collection[st
     kept: list[pa.Table] = []
     numbers: list[int] = []
     known = {name: _Known() for name in columns if name not in ignored}
-    done = 0
-    for chunk in source.chunks():
+    places, orders = Places(), _Orders()
+    for chunk in source.chunks(places):
         table = chunk.select(columns)
-        with rows_named(done.__add__):
+        orders.see(table, places.files[-1])
+        with places.named(), rows_named(places.done.__add__):
             news = [known[name].news(read(name, table.column(name))) for name in known]
         # All of the first rows, as notes are about what rows have in common.
         rows = np.arange(len(table))
-        if done:
+        if places.done:
             rows = np.unique(np.concatenate([[], *news]).astype(np.int64))
         kept.append(table.take(pa.array(rows)))
-        numbers += (rows + done).tolist()
-        done += len(table)
-    telling = pa.concat_tables(kept).unify_dictionaries()
-    with rows_named(numbers.__getitem__):
+        numbers += (rows + places.done).tolist()
+    telling = orders.joined(kept)
+    with places.named(), rows_named(numbers.__getitem__):
         schema = infer_schema(telling, kinds)
     if len(kept) > 1 and len(kept[0]):
         schema = _with_first_notes(schema, infer_schema(kept[0], _kinds_of(schema)))
-    return Seen(schema, done, telling)
+    return Seen(schema, places.done, telling)
 
 
 @dataclass
@@ -240,7 +366,7 @@ def _of_dataset(dataset: Any) -> Source:
                 yield without_views(pa.Table.from_batches([batch])).cast(types)
         check()
 
-    return Source(str(name), types, chunks)
+    return Source(str(name), types, {str(name): chunks})
 
 
 def _of_files(name: Path, paths: Sequence[Path], missing: Sequence[str]) -> Source:
@@ -254,17 +380,17 @@ def _of_files(name: Path, paths: Sequence[Path], missing: Sequence[str]) -> Sour
         types = _together(types, schema, paths[0], path)
     texts = {field.name: field.type for field in types if not pa.types.is_null(field.type)}
 
-    def chunks(rows: int) -> Iterator[pa.Table]:
-        for path, before in versions.items():
-            known = texts if suffix_to_read(path) in TEXT_SUFFIXES else None
-            with told(path, "read"):
+    def chunks(path: Path, before: tuple[int, ...], rows: int) -> Iterator[pa.Table]:
+        known = texts if suffix_to_read(path) in TEXT_SUFFIXES else None
+        with told(path, "read"):
+            check_version(path, before)
+            for chunk in read_chunks(path, rows, known, missing=missing):
+                # What has changed since is a table of its own, if it is one.
                 check_version(path, before)
-                for chunk in read_chunks(path, rows, known, missing=missing):
-                    # What has changed since is a table of its own, if it is one.
-                    check_version(path, before)
-                    yield chunk if chunk.schema.equals(types) else chunk.cast(types)
+                yield chunk if chunk.schema.equals(types) else chunk.cast(types)
 
-    return Source(str(name), types, chunks)
+    parts = {str(path): partial(chunks, path, before) for path, before in versions.items()}
+    return Source(str(name), types, parts)
 
 
 def _version(path: Path) -> tuple[int, ...]:
