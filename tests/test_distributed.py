@@ -144,7 +144,7 @@ def test_rows_that_kill_every_worker_are_left_out(place: Path) -> None:
 
 def _job(place: Path, out: Path) -> Job:
     filling = Filling(posterior="encoder")
-    return planned(found_files(place / "in"), out, by_name(load(MODEL)), filling, 4)
+    return planned(found_files(place / "in", out), out, by_name(load(MODEL)), filling, 4)
 
 
 @pytest.mark.slow

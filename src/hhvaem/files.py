@@ -142,8 +142,11 @@ def is_many(table: Path) -> bool:
     return table.is_dir() or (glob.has_magic(str(table)) and not table.exists())
 
 
-def files_of(table: Path) -> list[Path]:
+def files_of(table: Path, out: Path | None = None) -> list[Path]:
     """List what is in a folder, what a pattern names, or the only file, each once and by name.
+
+    What a pattern names in the folder `out`, which a command writes to, is left out: it was not
+    there before.
 
     Raises
     ------
@@ -154,9 +157,13 @@ def files_of(table: Path) -> list[Path]:
         return [table]
     if table.is_dir():
         # Other programs mark what is no table in such names: .crc, _SUCCESS.
-        found = [path for path in table.iterdir() if path.name[0] not in "._"]
+        found = {path for path in table.iterdir() if path.name[0] not in "._"}
     else:
-        found = [Path(name) for name in glob.glob(str(table), recursive=True)]
+        # In several ways a pattern such as 'in/**/**/*.csv' comes to the same file.
+        found = {Path(name) for name in glob.glob(str(table), recursive=True)}
+    if out is not None:
+        place = out.resolve()
+        found = {path for path in found if not path.resolve().is_relative_to(place)}
     if not found:
         what = "has no tables in it" if table.is_dir() else "names no file"
         raise InputError(f"{table} {what}; put a pattern in quotes, as in 'in/*.parquet'.")
@@ -166,8 +173,7 @@ def files_of(table: Path) -> list[Path]:
                 f"{path} is a folder; move it away, or give a pattern of files, as in "
                 "'in/*.parquet'."
             )
-    # In several ways a pattern such as 'in/**/**/*.csv' comes to the same file.
-    return sorted(set(found))
+    return sorted(found)
 
 
 @contextlib.contextmanager

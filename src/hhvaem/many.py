@@ -166,15 +166,15 @@ class Job:
             yield Block(each, start, min(start + length, rows), out)
 
 
-def found_files(table: Path) -> list[Path]:
-    """Give the files in a folder, those that a pattern names, or the only one, by name.
+def found_files(table: Path, out: Path) -> list[Path]:
+    """Give the files to be filled into a folder: of a folder or a pattern, or the only one.
 
     Raises
     ------
     InputError
         Where there is none, or not all are tables of one format and of names of their own.
     """
-    found = files_of(table)
+    found = files_of(table, out)
     twice = repeated("".join(_stem_and_suffix(path)) for path in found)
     if twice:
         raise InputError(

@@ -181,6 +181,14 @@ def test_a_part_that_is_no_table_is_made_again(
     assert impute(place, *options, table=f"in/*{suffix}")["written"] == 0
 
 
+@pytest.mark.parametrize("table", ["in/*", "in/**/*.parquet"])
+def test_what_is_written_within_a_pattern_is_not_read(place: Path, table: str) -> None:
+    assert impute(place, table=table, out="in/out")["written"] == 5
+    (place / "in" / "out" / "b-00000.parquet").unlink()
+    facts = impute(place, table=table, out="in/out")
+    assert (facts["files"], facts["written"]) == (3, 1)
+
+
 def test_a_folder_in_the_place_of_a_part(place: Path) -> None:
     impute(place)
     lost = place / "out" / "b-00000.parquet"

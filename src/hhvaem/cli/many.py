@@ -69,7 +69,7 @@ def fill_many(
     _check_name(out)
     # Workers are started in other folders.
     job = planned(
-        [path.absolute() for path in found_files(table)],
+        [path.absolute() for path in found_files(table, out)],
         out.absolute(),
         imputer,
         filling,
