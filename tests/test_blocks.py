@@ -1,12 +1,15 @@
 """Blocks of a large table: all rows once, at random, and the same from memory and from disk."""
 
+import sys
+import tempfile
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
 from hhvaem import Classifier, Imputer, Regressor, load
-from hhvaem.blocks import Blocks, in_memory, on_disk, turns
+from hhvaem.blocks import Blocks, folder_for_blocks, in_memory, on_disk, turns
 from hhvaem.errors import InputError
 from hhvaem.preparing import Part
 from hhvaem.schema import Column
@@ -89,6 +92,28 @@ def test_a_block_that_has_lost_rows_is_refused(tmp_path):
     (tmp_path / "block-0").unlink()
     with pytest.raises(InputError, match="block-0 has lost rows that were put into it"):
         blocks.load(0)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders have no locks there")
+def test_blocks_of_killed_fits_are_removed_by_the_next(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left, other = tmp_path / "hhvaem-blocks-left", tmp_path / "hhvaem-blocks-of-mine"
+    for folder, name in ((left, "block-0"), (other, "notes")):
+        folder.mkdir()
+        (folder / name).write_bytes(b"rows")
+    with folder_for_blocks() as one:
+        (one / "block-0").write_bytes(b"rows")
+        assert not left.exists()
+        with folder_for_blocks() as two:
+            assert (one / "block-0").exists()
+        assert not two.exists()
+    assert list(tmp_path.iterdir()) == [other]
+
+
+def test_temporary_files_that_have_no_place_are_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
+    with pytest.raises(InputError, match="No folder for blocks of rows can be made: No such file"):
+        folder_for_blocks().__enter__()
 
 
 @pytest.mark.parametrize("steps", [40, 400, 4_000])

@@ -4,8 +4,13 @@ Training holds one block at a time. A table in memory is divided where it is; on
 written to blocks on disk in one pass, row by row to a block that chance chooses.
 """
 
+import contextlib
 import os
-from collections.abc import Callable, Iterable
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -19,11 +24,16 @@ from hhvaem.preparing import Part
 from hhvaem.schema import Column
 from hhvaem.steps import Settings
 
+if sys.platform != "win32":
+    import fcntl
+
 # How often a row of a block is drawn, on average, before the next block takes over: chains go on
 # from visit to visit of a row, and those of the third stage need a few to forget their start.
 VISITS, VISITS_OF_CHAINS = 1, 4
 # Rows of a table in memory that are digested at once.
 DIGESTED = 65_536
+# How folders of blocks are called; nothing else is in them than files of such names.
+FOLDER, BLOCK = "hhvaem-blocks-", re.compile(r"block-\d+")
 
 
 @dataclass(frozen=True)
@@ -132,6 +142,61 @@ def in_memory(inputs: Part, targets: Part | None, *, count: int, seed: int) -> B
         lambda number: values[block == number],
         digest.hexdigest(),
     )
+
+
+@contextlib.contextmanager
+def folder_for_blocks() -> Iterator[Path]:
+    """Make a folder among the temporary files, and remove it at the end.
+
+    What killed fits left there is removed, too: it is as large as their tables.
+
+    Raises
+    ------
+    InputError
+        Where none can be made.
+    """
+    with contextlib.ExitStack() as cleaning:
+        try:
+            _sweep(Path(tempfile.gettempdir()))
+            folder = _new_folder(cleaning)
+        except OSError as error:
+            raise InputError(
+                f"No folder for blocks of rows can be made: {error.strerror or error}; set TMPDIR "
+                "to a folder with room for the table as numbers, 8 bytes each."
+            ) from error
+        yield folder
+
+
+def _sweep(place: Path) -> None:
+    """Remove the blocks of killed fits, and nothing of those still at work."""
+    for left in place.glob(f"{FOLDER}*"):
+        with contextlib.suppress(OSError), _locked(left, wait=False):
+            if all(BLOCK.fullmatch(path.name) for path in left.iterdir()):
+                shutil.rmtree(left)
+
+
+def _new_folder(cleaning: contextlib.ExitStack) -> Path:
+    """Make a folder under a lock; both end with `cleaning`."""
+    while True:
+        folder = Path(cleaning.enter_context(tempfile.TemporaryDirectory(prefix=FOLDER)))
+        with contextlib.suppress(OSError):  # some file systems have no locks
+            cleaning.enter_context(_locked(folder, wait=True))
+        # Before it had its lock, another process may have taken it for one left behind.
+        if folder.exists():
+            return folder
+
+
+@contextlib.contextmanager
+def _locked(folder: Path, *, wait: bool) -> Iterator[None]:
+    """Hold the lock of a folder; it ends with the process, however that ends."""
+    if sys.platform == "win32":
+        raise OSError("folders have no locks")
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def on_disk(

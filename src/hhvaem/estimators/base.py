@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -19,7 +18,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from hhvaem import fitting
-from hhvaem.blocks import count_of, in_memory, on_disk
+from hhvaem.blocks import count_of, folder_for_blocks, in_memory, on_disk
 from hhvaem.checks import check_count
 from hhvaem.containers import like, listed, shown
 from hhvaem.devices import on_device
@@ -204,12 +203,12 @@ class Estimator(BaseEstimator):
         schema = replace(found.schema, filled=goal is None)
         fitted = None
         if schema.modelled or goal is not None:
-            with tempfile.TemporaryDirectory(prefix="hhvaem-") as folder:
+            with folder_for_blocks() as folder:
                 blocks = on_disk(
                     schema.modelled,
                     () if goal is None else goal.part.columns,
                     (_numbers(chunk, schema, goal) for chunk in source.chunks()),
-                    Path(folder),
+                    folder,
                     count=count_of(found.rows, self._at_once(len(schema))),
                     seed=seed,
                 )
