@@ -1,6 +1,7 @@
 """Tables in files: CSV, Parquet and Feather by suffix."""
 
 import contextlib
+import fnmatch
 import glob
 import io
 import os
@@ -174,6 +175,27 @@ def files_of(table: Path, out: Path | None = None) -> list[Path]:
                 "'in/*.parquet'."
             )
     return sorted(found)
+
+
+def would_be_read(path: Path, table: Path) -> bool:
+    """Say whether what is written to a path is in a folder, or is named by a pattern, of tables.
+
+    Raises
+    ------
+    InputError
+        Where the pattern names no file.
+    """
+    place = path.resolve()
+    if table.is_dir():
+        return place.is_relative_to(table.resolve())
+    if not is_many(table):
+        return False
+    folders = {found.parent.resolve() for found in files_of(table)}
+    # Where folders on the way there are named, the pattern names them as well.
+    return any(
+        each.parent in folders and fnmatch.fnmatch(each.name, table.name)
+        for each in (place, *place.parents)
+    )
 
 
 @contextlib.contextmanager

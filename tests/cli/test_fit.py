@@ -269,6 +269,31 @@ def test_a_folder_that_is_more_than_is_held_at_once(tmp_path: Path) -> None:
     assert "Column 'pain' holds 'little' in row" in named
 
 
+@pytest.mark.parametrize("pattern", ["", "*", "**/*"])
+def test_nothing_is_written_among_the_files_of_a_table(
+    folder: Path, tmp_path: Path, pattern: str
+) -> None:
+    read = tmp_path / "in"
+    read.mkdir()
+    (read / "a.csv").write_bytes((folder / "a.csv").read_bytes())
+    end = "is in the folder that is read" if not pattern else "is named by the pattern that is read"
+    for option, name in (("--out", "m"), ("--snapshots", "kept"), ("--snapshots", "new/kept")):
+        options = {"--out": tmp_path / "m", option: read / name}
+        typed = [word for both in options.items() for word in both]
+        said = refused("fit", read / pattern, *typed)
+        assert said == f"{read / name} {end}; name another with {option}."
+    assert [path.name for path in read.iterdir()] == ["a.csv"]
+
+
+def test_what_a_pattern_does_not_name_may_be_beside_its_files(tmp_path: Path) -> None:
+    write_table(pa.table({"a": [1, None, 1]}), tmp_path / "a.csv")
+    for _ in range(2):
+        done = hhvaem(
+            "fit", tmp_path / "*.csv", "--out", tmp_path / "m", "--snapshots", tmp_path / "kept"
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_link_to_the_table_is_the_table(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "m").symlink_to(folder / "a.csv")
     said = refused("fit", folder / "a.csv", "--out", tmp_path / "m")

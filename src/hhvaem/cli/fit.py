@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -18,7 +19,7 @@ from hhvaem.cli.places import Json, check_apart, check_place, interruptible
 from hhvaem.cli.schema import Kinds, Missing, parsed_kinds, ranked, schema_report
 from hhvaem.containers import listed, some
 from hhvaem.errors import InputError
-from hhvaem.files import SUFFIXES
+from hhvaem.files import SUFFIXES, would_be_read
 from hhvaem.sources import FEWEST_HELD, source_of, survey
 from hhvaem.tasks import Task, task_of
 
@@ -115,6 +116,7 @@ def fit(
         kept = {what: folder / "snapshot.safetensors" for what, folder in names.items()}
     check_apart(out, {"the table": table, **kept})
     _check_suffix(out)
+    _check_outside(table, {"--out": out, "--snapshots": snapshots})
     check_place(out)
     start = time.monotonic()
     targets = list(dict.fromkeys(target or []))
@@ -172,6 +174,14 @@ def fit(
         typer.echo(json.dumps(facts, indent=2))
     else:
         told.print(*_summary(facts), sep="\n", highlight=False)
+
+
+def _check_outside(table: Path, written: Mapping[str, Path | None]) -> None:
+    """Refuse to write among the files of a table, of which what is written would be one."""
+    for option, path in written.items():
+        if path is not None and would_be_read(path, table):
+            what = "in the folder" if table.is_dir() else "named by the pattern"
+            raise InputError(f"{path} is {what} that is read; name another with {option}.")
 
 
 def _check_suffix(out: Path) -> None:
