@@ -103,8 +103,10 @@ def test_a_person_is_told(place: Path) -> None:
     assert "108 rows in 5 parts of 3 files, " in " ".join(done.stdout.split())
     done = hhvaem(*typed)
     assert (done.returncode, done.stderr) == (0, "")
-    assert " 0 holes filled, in " in " ".join(done.stdout.split())
-    assert "5 parts were there before." in " ".join(done.stdout.split())
+    assert "All 5 parts were there; nothing was left to do." in " ".join(done.stdout.split())
+    (place / "out" / "a-00000.parquet").unlink()
+    done = hhvaem(*typed)
+    assert "4 parts were there before." in " ".join(done.stdout.split())
 
 
 def test_draws_are_those_of_all_files_below_each_other(

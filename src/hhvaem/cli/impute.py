@@ -131,6 +131,10 @@ def impute(
         told = {"out": str(out), **facts, "draws": draws, "seconds": round(seconds, 3)}
         typer.echo(json.dumps(told, indent=2))
         return
+    if facts.get("parts") and not facts["written"]:
+        done = f"All {facts['parts']:,} parts were there; nothing was left to do."
+        Console().print(f"In {bold(out)}: {done}", highlight=False)
+        return
     times = f", {draws} times" if draws else ""
     left = facts["left"]
     remain = f" {left:,} are in columns that the model ignores." if left else ""

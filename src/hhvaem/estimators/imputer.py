@@ -257,7 +257,7 @@ class Imputer(TransformerMixin, Estimator):
         *,
         how: Mechanism = "mcar",
         share: float | None = None,
-        against: Sequence[str] = COMPARED,
+        against: str | Sequence[str] = COMPARED,
         own_holes: int = 0,
     ) -> Evaluation:
         """Hide known cells of a table, fill them, and compare with what was there.
@@ -277,7 +277,8 @@ class Imputer(TransformerMixin, Estimator):
             The share of the known cells that is hidden; 0.2 unless it is told.
         against
             What to compare with: `mean`, `gaussian` (a Gaussian copula), `ridge` and `missforest`
-            (chains of regressions and of forests), and `miceforest` where it is installed.
+            (chains of regressions and of forests), and `miceforest` where it is installed; one
+            name or several.
         own_holes
             For how many columns, those with the most holes first, to compute the energy-I-score,
             which tells how well the table's own holes are filled: each takes another fit.
