@@ -43,7 +43,14 @@ dl { display: grid; grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr)); 
   justify-content: flex-end; }
 .verdicts { width: 100%; } .verdicts td { vertical-align: top; }
 .verdicts .bars { min-width: 7rem; width: 18%; } .verdicts .why { min-width: 16rem; }
-.verdict { white-space: nowrap; font-weight: 600; } .verdict.good { color: var(--good); }
+.verdict { white-space: nowrap; font-weight: 600; } .verdicts .verdict { white-space: normal; }
+@media (max-width: 40rem) { .verdicts thead { display: none; }
+  .verdicts tr { display: grid; grid-template-columns: 1fr auto; padding: .4rem 0;
+    border-bottom: 1px solid var(--line); }
+  .verdicts td { border: 0; padding: .1rem 0; grid-column: 1 / -1; }
+  .verdicts td:first-child { grid-column: 1; } .verdicts td.number { grid-column: 2; }
+  .verdicts td.number::after { content: " hidden"; } .verdicts .bars { width: auto; } }
+.verdict.good { color: var(--good); }
 .verdict.fair { color: var(--fair); } .verdict.poor, .verdict.open { color: var(--poor); }
 .verdict.bad { color: var(--bad); }
 .legend { grid-template-columns: 1fr; gap: .4rem; } .legend dd { font-size: .9rem; }
