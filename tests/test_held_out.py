@@ -143,14 +143,15 @@ def test_what_a_model_does_after_its_stop_is_its_own_affair(
 ) -> None:
     data, held = some_data()
     best, end = best_and_end(endless.scores[:, 0], SETTINGS.patience)
-    together = train.together
+    in_turns = train.in_turns
 
-    def ruined(groups: list[Any]) -> Any:
-        states, told = together(groups)
+    def ruined(*args: Any, **kwargs: Any) -> Any:
+        (states, turns), *others = in_turns(*args, **kwargs)
         ruin = jnp.where(states.step[0] <= since, 0.0, jnp.nan)
-        return states, told._replace(loss=told.loss.at[0].add(ruin))
+        turns = [(steps, told._replace(loss=told.loss + ruin)) for steps, told in turns]
+        return [(states, turns), *others]
 
-    monkeypatch.setattr(train, "together", ruined)
+    monkeypatch.setattr(train, "in_turns", ruined)
     since = 100 * (end + 1)
     states, _ = train.train(start(), data, SETTINGS, held=held)
     assert_same(model(states.model, 0), model(endless.states[best].model, 0))
