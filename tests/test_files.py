@@ -378,7 +378,8 @@ def test_views_of_polars(tmp_path: Path, suffix: str) -> None:
     assert "view" not in str(found.schema)
     assert found.to_pylist() == whole.to_dicts()
     assert found.take([0, 0]).num_rows == 2
-    assert found.schema.field("rank").type.ordered
+    # Old versions of polars do not say that an Enum has an order.
+    assert found.schema.field("rank").type.ordered == views.schema.field("rank").type.ordered
     for table in (views, found):
         write_table(table, path)
         assert read_table(path).to_pylist() == whole.to_dicts()

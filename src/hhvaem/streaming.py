@@ -280,8 +280,7 @@ class Chunks:
                 self.check(chunk.schema)
                 self._schema = chunk.schema
                 self._sink = _sink(self._path, self._suffix, self._file, chunk.schema)
-            _check_same(self._schema, chunk.schema)
-            self._held.append(chunk)
+            self._held.append(_alike(self._schema, chunk))
             self._bytes += chunk.nbytes
             if self._bytes >= _GROUP:
                 self._flush()
@@ -662,19 +661,24 @@ def _holds(path: Path, block: bytes, dialect: Dialect, name: str, kind: pa.DataT
     return True
 
 
-def _check_same(schema: pa.Schema, other: pa.Schema) -> None:
-    """Refuse a chunk whose columns are not those of the first."""
-    if other.names != schema.names:
+def _alike(schema: pa.Schema, chunk: pa.Table) -> pa.Table:
+    """Refuse a chunk whose columns are not those of the first; nothing but holes has no type."""
+    if chunk.column_names != schema.names:
         raise InputError(
-            f"A chunk has the columns {listed(other.names)}, but the first one has "
+            f"A chunk has the columns {listed(chunk.column_names)}, but the first one has "
             f"{listed(schema.names)}; give all chunks the same."
         )
-    for field, before in zip(other, schema, strict=True):
-        if field.type != before.type:
+    for number, (field, before) in enumerate(zip(chunk.schema, schema, strict=True)):
+        if field.type == before.type:
+            continue
+        if pa.types.is_null(field.type):
+            chunk = chunk.set_column(number, before, pa.nulls(len(chunk), before.type))
+        else:
             raise InputError(
                 f"Column {field.name!r} is of dtype {field.type} in a chunk, but of "
                 f"{before.type} in the first one; cast it to one of them."
             )
+    return chunk
 
 
 def _sink(path: Path, suffix: str, file: IO[bytes], schema: pa.Schema) -> Any:
