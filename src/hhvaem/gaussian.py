@@ -273,6 +273,7 @@ def _indicators(
 def _batches(seen: Bool[np.ndarray, "rows scores"], draws: int = 1) -> Iterator[Batch]:
     """Give rows some at a time, those with the same holes together."""
     patterns, which = np.unique(seen, axis=0, return_inverse=True)
+    which = which.ravel()  # of rows, NumPy 2.0.0 gives a column
     order = np.argsort(which, kind="stable")
     width = max(seen.shape[1], 1)
     size = max(BATCH // (width * max(width, draws)), 1)
